@@ -21,7 +21,7 @@ use crate::demand::{Demand, DemandedNames};
 use crate::failure::Failure;
 use crate::message::{self, ChallengeAnswer, ToProcess, ToSupervisor};
 use crate::order::{self, WantedCertificate};
-use crate::schedule::{HeldCertificate, Moment, RenewalWindow, Schedule, Step, Validity};
+use crate::schedule::{HeldCertificate, Moment, RenewalWindow, Schedule, ScheduleStep, Validity};
 use crate::settings::AcmeSettings;
 use crate::storage::{StateFolder, date};
 
@@ -156,7 +156,7 @@ impl Orders {
         }
         loop {
             match self.schedule.next(now(self.began)) {
-                Step::Order { certificate, directory, refusals } => {
+                ScheduleStep::Order { certificate, directory, refusals } => {
                     let job = self.order(certificate, directory, refusals);
                     let sender = sender.clone();
                     tokio::task::spawn_local(async move {
@@ -166,7 +166,7 @@ impl Orders {
                     });
                     self.tell(certificate);
                 }
-                Step::Ask { certificate, directory } => {
+                ScheduleStep::Ask { certificate, directory } => {
                     let job = self.ask(certificate, directory);
                     let sender = sender.clone();
                     tokio::task::spawn_local(async move {
@@ -174,7 +174,7 @@ impl Orders {
                         let _ = sender.send(StepResult::Question { certificate, result });
                     });
                 }
-                Step::Wait(time) => {
+                ScheduleStep::Wait(time) => {
                     tokio::select! {
                         Some(done) = receiver.recv() => self.finish(done),
                         Some(demand) = self.demands.next() => self.take_demand(demand, &sender),

@@ -1,6 +1,6 @@
 //! The decision when to order and renew certificates, and from which authority. A state machine
 //! without a clock, a random source or I/O of its own: the time and the results of orders come in,
-//! the next [`Step`] comes out.
+//! the next [`ScheduleStep`] comes out.
 //!
 //! ```text
 //!   missing ─▶ order ──obtained──▶ held ──renewal time──▶ order
@@ -70,7 +70,7 @@ pub enum FailureKind {
 
 /// The next thing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum ScheduleStep {
     /// Order a certificate, and report [`Schedule::obtained`] or [`Schedule::failed`].
     Order {
         /// Index of the certificate.
@@ -189,7 +189,7 @@ impl Schedule {
     }
 
     /// Returns the next thing to do. An order or question that is returned counts as begun.
-    pub fn next(&mut self, now: Moment) -> Step {
+    pub fn next(&mut self, now: Moment) -> ScheduleStep {
         let has_room = now.steady >= self.room_for_first();
         let is_due = |one: &usize| {
             let one = &self.certificates[*one];
@@ -212,7 +212,7 @@ impl Schedule {
             self.certificates[certificate].is_busy = true;
             self.directories[directory].running += 1;
             let refusals = self.certificates[certificate].refusals;
-            return Step::Order { certificate, directory, refusals };
+            return ScheduleStep::Order { certificate, directory, refusals };
         }
         if self.questions < MOST_QUESTIONS
             && let Some(certificate) =
@@ -221,9 +221,9 @@ impl Schedule {
         {
             self.certificates[certificate].is_busy = true;
             self.questions += 1;
-            return Step::Ask { certificate, directory };
+            return ScheduleStep::Ask { certificate, directory };
         }
-        Step::Wait(self.wait(now))
+        ScheduleStep::Wait(self.wait(now))
     }
 
     /// Records that the certificate was ordered and stored.

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use howdah_htaccess::Compiled;
-use howdah_site::{DocumentPath, FileHandle, Look, PathKind, Rules};
+use howdah_site::{DocumentLook, DocumentPath, FileHandle, PathKind, Rules};
 
 use crate::entry::EntryKind;
 use crate::folders::parent;
@@ -37,7 +37,7 @@ enum FolderDirectives {
 impl Store {
     /// Returns what is at `path`, and which rules are in force there.
     #[inline]
-    pub(crate) fn look_with_rules(&mut self, path: &DocumentPath) -> Look {
+    pub(crate) fn look_with_rules(&mut self, path: &DocumentPath) -> DocumentLook {
         let stamp = self.stamp;
         let found = match self.place(path) {
             Ok(place) => {
@@ -186,8 +186,8 @@ impl Store {
 
 impl RulesInForce {
     #[inline]
-    fn look(&self, kind: PathKind, file: FileHandle) -> Look {
-        Look {
+    fn look(&self, kind: PathKind, file: FileHandle) -> DocumentLook {
+        DocumentLook {
             kind: if self.denied { PathKind::Forbidden } else { kind },
             file,
             rules: self.rules.clone(),

@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 
 use howdah_site::DocumentPath;
-use howdah_sys::credentials::{Identity, Right};
+use howdah_sys::credentials::{FileRight, Identity};
 use howdah_sys::open::{self, Lookup};
 use howdah_sys::stat::{FileType, Stat};
 
@@ -17,11 +17,11 @@ impl Store {
     /// so that the answer is the one for a missing file.
     pub(crate) fn may_read(&mut self, path: &DocumentPath, reader: &Identity) -> bool {
         let mut at = path.clone();
-        let mut right = Right::Read;
+        let mut right = FileRight::Read;
         loop {
             if let Some(stat) = self.stat(&at) {
                 let right = if stat.file_type() == FileType::Directory {
-                    Right::Enter
+                    FileRight::Enter
                 } else {
                     right
                 };
@@ -34,12 +34,12 @@ impl Store {
             if !at.go_up() {
                 break;
             }
-            right = Right::Enter;
+            right = FileRight::Enter;
         }
         let mut above = path.root().ancestors().skip(1).map(|folder| folder.as_os_str().as_bytes());
         above.all(|folder| {
             let stat = CString::new(folder).map(|folder| open::stat(&folder, true, Lookup::Full));
-            stat.is_ok_and(|stat| stat.is_ok_and(|stat| reader.may(Right::Enter, &stat)))
+            stat.is_ok_and(|stat| stat.is_ok_and(|stat| reader.may(FileRight::Enter, &stat)))
         })
     }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use howdah_htaccess::host::Probe;
 use howdah_http::{Request, Status};
-use howdah_site::{DocumentHost, DocumentPath, FileHandle, Host, Look, PathKind};
-use howdah_sys::credentials::{Identity, Right};
+use howdah_site::{DocumentHost, DocumentLook, DocumentPath, FileHandle, Host, PathKind};
+use howdah_sys::credentials::{FileRight, Identity};
 use howdah_sys::open::errno::{EMFILE, ENFILE};
 
 use crate::answer::{self, Answer, AnswerForm, ScriptManner};
@@ -259,7 +259,7 @@ impl Store {
         match self.entry(path, FileHandle::NONE) {
             // The path may lead to another file by now.
             Ok(Entry { stat: Some(stat), .. })
-                if reader.is_some_and(|reader| !reader.may(Right::Read, stat)) =>
+                if reader.is_some_and(|reader| !reader.may(FileRight::Read, stat)) =>
             {
                 Answer::Status(Status::FORBIDDEN)
             }
@@ -429,7 +429,7 @@ impl DocumentHost for Store {
     }
 
     #[inline]
-    fn look(&mut self, path: &DocumentPath) -> Look {
+    fn look(&mut self, path: &DocumentPath) -> DocumentLook {
         self.look_with_rules(path)
     }
 

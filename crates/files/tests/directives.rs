@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use howdah_config::Config;
 use howdah_files::{DirectiveCache, Store, StoreLimits};
 use howdah_htaccess::Compiled;
-use howdah_site::{DocumentHost, Look, PathKind, Rules, Sites};
+use howdah_site::{DocumentHost, DocumentLook, PathKind, Rules, Sites};
 use support::{Counter, Folder, age};
 
 /// A store that knows of directives, and what was told of them.
@@ -53,7 +53,7 @@ impl Reader {
     }
 
     /// Looks at a path after the events have been read, as the event loop does.
-    fn look(&mut self, name: &str) -> Look {
+    fn look(&mut self, name: &str) -> DocumentLook {
         self.store.drain_events();
         self.store.look(&self.counter.path(name))
     }
@@ -83,7 +83,7 @@ fn index_of(rules: &Rules) -> String {
     index.map_or("none".to_owned(), |index| String::from_utf8_lossy(index).into_owned())
 }
 
-fn rules(look: Look) -> Option<Rc<Rules>> {
+fn rules(look: DocumentLook) -> Option<Rc<Rules>> {
     look.rules
 }
 

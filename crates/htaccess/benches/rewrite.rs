@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use howdah_htaccess::modules::{alias, rewrite};
-use howdah_htaccess::transaction::Found;
+use howdah_htaccess::transaction::FileKind;
 use howdah_htaccess::{
     Client, CompileContext, EvaluationContext, Host, Settings, State, Transaction, compile,
 };
@@ -17,35 +17,35 @@ use howdah_http::Request;
 fn main() {
     for (name, rules) in [("wordpress", WORDPRESS), ("drupal", DRUPAL), ("laravel", LARAVEL)] {
         let settings = compiled(rules);
-        rewriting(name, "static file", &settings, "/wp-content/themes/x/style.css", Found::File);
-        rewriting(name, "script", &settings, "/index.php", Found::File);
+        rewriting(name, "static file", &settings, "/wp-content/themes/x/style.css", FileKind::File);
+        rewriting(name, "script", &settings, "/index.php", FileKind::File);
         rewriting(
             name,
             "pretty URL",
             &settings,
             "/2024/05/some-long-title-of-a-post/",
-            Found::Missing,
+            FileKind::Missing,
         );
     }
     let rules: String = (0..5000)
         .map(|number| format!("RewriteRule ^old/page-{number}\\.html$ /new/{number} [R=301,L]\n"))
         .collect();
     let settings = compiled(&format!("RewriteEngine On\n{rules}"));
-    rewriting("5,000 rules", "none", &settings, "/style.css", Found::File);
-    rewriting("5,000 rules", "last", &settings, "/old/page-4999.html", Found::Missing);
+    rewriting("5,000 rules", "none", &settings, "/style.css", FileKind::File);
+    rewriting("5,000 rules", "last", &settings, "/old/page-4999.html", FileKind::Missing);
     let rules: String = (0..5000)
         .map(|number| format!("RewriteRule ^old/page-{number}/(.*)$ /new/{number}/$1 [R=301,L]\n"))
         .collect();
     let settings = compiled(&format!("RewriteEngine On\n{rules}"));
-    rewriting("5,000 expressions", "none", &settings, "/style.css", Found::File);
-    rewriting("5,000 expressions", "last", &settings, "/old/page-4999/x", Found::Missing);
+    rewriting("5,000 expressions", "none", &settings, "/style.css", FileKind::File);
+    rewriting("5,000 expressions", "last", &settings, "/old/page-4999/x", FileKind::Missing);
     let bots: String = (0..7800)
         .map(|number| format!("RewriteCond %{{HTTP_USER_AGENT}} ^.*Robot{number}x [NC,OR]\n"))
         .collect();
     let bots = format!(
         "RewriteEngine On\n{bots}RewriteCond %{{HTTP_USER_AGENT}} last [NC]\nRewriteRule ^ - [F]\n"
     );
-    rewriting("7,800 bots", "a browser", &compiled(&bots), "/style.css", Found::File);
+    rewriting("7,800 bots", "a browser", &compiled(&bots), "/style.css", FileKind::File);
     let redirects: String = (0..5000)
         .map(|number| format!("Redirect 301 /old/page-{number} /new/{number}\n"))
         .collect();
@@ -62,7 +62,7 @@ fn compiled(rules: &str) -> Settings {
     compiled.settings
 }
 
-fn rewriting(rules: &str, what: &str, settings: &Settings, path: &str, found: Found) {
+fn rewriting(rules: &str, what: &str, settings: &Settings, path: &str, found: FileKind) {
     let config = settings.rewrite.as_deref().expect("rules");
     measure(&format!("{rules}, {what}"), path, found, |transaction| {
         black_box(rewrite::fixup(transaction, config, &mut Nothing));
@@ -71,13 +71,13 @@ fn rewriting(rules: &str, what: &str, settings: &Settings, path: &str, found: Fo
 
 fn redirecting(rules: &str, what: &str, settings: &Settings, path: &str) {
     let config = settings.alias.as_deref().expect("redirects");
-    measure(&format!("{rules}, {what}"), path, Found::Missing, |transaction| {
+    measure(&format!("{rules}, {what}"), path, FileKind::Missing, |transaction| {
         black_box(alias::fixup(transaction, config, &mut Nothing));
     });
 }
 
 /// Measures `evaluate` without the time for building the request's state.
-fn measure(name: &str, path: &str, found: Found, evaluate: impl Fn(&mut Transaction<'_>)) {
+fn measure(name: &str, path: &str, found: FileKind, evaluate: impl Fn(&mut Transaction<'_>)) {
     if std::env::args()
         .skip(1)
         .any(|word| !word.starts_with('-') && !name.contains(&word))

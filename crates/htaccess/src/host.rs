@@ -43,8 +43,8 @@ pub trait Host {
     }
 
     /// Compares a password with a hash in one of the forms that `htpasswd` writes.
-    fn verify(&mut self, _: Unrepeatable, _hash: &[u8], _password: &[u8]) -> Verified {
-        Verified::Later
+    fn verify(&mut self, _: Unrepeatable, _hash: &[u8], _password: &[u8]) -> PasswordVerdict {
+        PasswordVerdict::Later
     }
 
     /// Returns the name of a client, looked up from its address. The name must resolve to that
@@ -126,7 +126,7 @@ pub enum ProbeKind {
 
 /// The result of a comparison of a password with a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verified {
+pub enum PasswordVerdict {
     /// The password fits.
     Yes,
     /// The password does not fit.

@@ -7,7 +7,7 @@ use howdah_http::Request;
 
 use crate::client::Unrepeatable;
 use crate::evaluation_context::EvaluationContext;
-use crate::host::{Host, Probe, ProbeKind, Verified};
+use crate::host::{Host, PasswordVerdict, Probe, ProbeKind};
 use crate::mistake::Complaint;
 use crate::transaction::Transaction;
 use crate::{Client, Settings, State};
@@ -95,8 +95,8 @@ impl Host for Nowhere {
     fn entries(&mut self, _folder: &[u8]) -> Vec<Box<[u8]>> {
         self.names.iter().map(|name| name.as_bytes().into()).collect()
     }
-    fn verify(&mut self, _: Unrepeatable, _hash: &[u8], _password: &[u8]) -> Verified {
-        Verified::No
+    fn verify(&mut self, _: Unrepeatable, _hash: &[u8], _password: &[u8]) -> PasswordVerdict {
+        PasswordVerdict::No
     }
     fn elapsed(&mut self, _: Unrepeatable) -> u64 {
         42

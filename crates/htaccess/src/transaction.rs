@@ -37,7 +37,7 @@ pub struct State {
     /// The rest of the URL's path (`r->path_info`): empty, or beginning with `/`.
     pub path_info: Vec<u8>,
     /// The kind of file that `filename` names.
-    pub found: Found,
+    pub found: FileKind,
     /// Variables for scripts, logs and conditions (`r->subprocess_env`).
     pub env: Fields,
     /// Notes that modules leave for each other and for conditions (`r->notes`).
@@ -98,7 +98,7 @@ pub struct RewriteNotes {
 
 /// The kind of file that a name leads to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Found {
+pub enum FileKind {
     /// No file.
     #[default]
     Missing,

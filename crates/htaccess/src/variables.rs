@@ -8,11 +8,11 @@ use std::net::IpAddr;
 use howdah_http::{Scheme, date};
 
 use crate::evaluation_context::EvaluationContext;
-use crate::transaction::{Found, Transaction};
+use crate::transaction::{FileKind, Transaction};
 
 /// The variables with fixed names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Server {
+pub(crate) enum ServerVariable {
     ApiVersion,
     AuthType,
     DocumentRoot,
@@ -35,7 +35,7 @@ pub(crate) enum Server {
     Administrator,
     Name,
     Software,
-    Time(Time),
+    Time(TimeVariable),
     Uri,
     Owner,
     OwnerGroup,
@@ -43,7 +43,7 @@ pub(crate) enum Server {
 
 /// The parts of the local time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Time {
+pub(crate) enum TimeVariable {
     All,
     Year,
     Month,
@@ -55,43 +55,43 @@ pub(crate) enum Time {
 }
 
 /// Returns the variable of a name without a colon, given in capitals.
-pub(crate) fn fixed(name: &[u8]) -> Option<Server> {
+pub(crate) fn fixed(name: &[u8]) -> Option<ServerVariable> {
     Some(match name {
-        b"API_VERSION" => Server::ApiVersion,
-        b"AUTH_TYPE" => Server::AuthType,
-        b"DOCUMENT_ROOT" | b"CONTEXT_DOCUMENT_ROOT" => Server::DocumentRoot,
-        b"REQUEST_FILENAME" | b"SCRIPT_FILENAME" => Server::Filename,
-        b"HTTPS" => Server::Https,
-        b"IPV6" => Server::Ipv6,
-        b"IS_SUBREQ" => Server::IsSubrequest,
-        b"SERVER_ADDR" => Server::LocalAddress,
-        b"SERVER_PORT" => Server::LocalPort,
-        b"REQUEST_METHOD" => Server::Method,
-        b"PATH_INFO" => Server::PathInfo,
-        b"SERVER_PROTOCOL" => Server::Protocol,
-        b"QUERY_STRING" => Server::QueryString,
+        b"API_VERSION" => ServerVariable::ApiVersion,
+        b"AUTH_TYPE" => ServerVariable::AuthType,
+        b"DOCUMENT_ROOT" | b"CONTEXT_DOCUMENT_ROOT" => ServerVariable::DocumentRoot,
+        b"REQUEST_FILENAME" | b"SCRIPT_FILENAME" => ServerVariable::Filename,
+        b"HTTPS" => ServerVariable::Https,
+        b"IPV6" => ServerVariable::Ipv6,
+        b"IS_SUBREQ" => ServerVariable::IsSubrequest,
+        b"SERVER_ADDR" => ServerVariable::LocalAddress,
+        b"SERVER_PORT" => ServerVariable::LocalPort,
+        b"REQUEST_METHOD" => ServerVariable::Method,
+        b"PATH_INFO" => ServerVariable::PathInfo,
+        b"SERVER_PROTOCOL" => ServerVariable::Protocol,
+        b"QUERY_STRING" => ServerVariable::QueryString,
         // Names of clients are never looked up, as with HostnameLookups Off: REMOTE_HOST is the
         // address.
-        b"REMOTE_ADDR" | b"REMOTE_HOST" => Server::RemoteAddress,
-        b"CONN_REMOTE_ADDR" => Server::HopAddress,
-        b"REMOTE_PORT" => Server::RemotePort,
-        b"REMOTE_USER" => Server::RemoteUser,
-        b"THE_REQUEST" => Server::RequestLine,
-        b"REQUEST_SCHEME" => Server::Scheme,
-        b"SERVER_ADMIN" => Server::Administrator,
-        b"SERVER_NAME" => Server::Name,
-        b"SERVER_SOFTWARE" => Server::Software,
-        b"SCRIPT_USER" => Server::Owner,
-        b"SCRIPT_GROUP" => Server::OwnerGroup,
-        b"TIME" => Server::Time(Time::All),
-        b"TIME_YEAR" => Server::Time(Time::Year),
-        b"TIME_MON" => Server::Time(Time::Month),
-        b"TIME_DAY" => Server::Time(Time::Day),
-        b"TIME_HOUR" => Server::Time(Time::Hour),
-        b"TIME_MIN" => Server::Time(Time::Minute),
-        b"TIME_SEC" => Server::Time(Time::Second),
-        b"TIME_WDAY" => Server::Time(Time::Weekday),
-        b"REQUEST_URI" => Server::Uri,
+        b"REMOTE_ADDR" | b"REMOTE_HOST" => ServerVariable::RemoteAddress,
+        b"CONN_REMOTE_ADDR" => ServerVariable::HopAddress,
+        b"REMOTE_PORT" => ServerVariable::RemotePort,
+        b"REMOTE_USER" => ServerVariable::RemoteUser,
+        b"THE_REQUEST" => ServerVariable::RequestLine,
+        b"REQUEST_SCHEME" => ServerVariable::Scheme,
+        b"SERVER_ADMIN" => ServerVariable::Administrator,
+        b"SERVER_NAME" => ServerVariable::Name,
+        b"SERVER_SOFTWARE" => ServerVariable::Software,
+        b"SCRIPT_USER" => ServerVariable::Owner,
+        b"SCRIPT_GROUP" => ServerVariable::OwnerGroup,
+        b"TIME" => ServerVariable::Time(TimeVariable::All),
+        b"TIME_YEAR" => ServerVariable::Time(TimeVariable::Year),
+        b"TIME_MON" => ServerVariable::Time(TimeVariable::Month),
+        b"TIME_DAY" => ServerVariable::Time(TimeVariable::Day),
+        b"TIME_HOUR" => ServerVariable::Time(TimeVariable::Hour),
+        b"TIME_MIN" => ServerVariable::Time(TimeVariable::Minute),
+        b"TIME_SEC" => ServerVariable::Time(TimeVariable::Second),
+        b"TIME_WDAY" => ServerVariable::Time(TimeVariable::Weekday),
+        b"REQUEST_URI" => ServerVariable::Uri,
         _ => return None,
     })
 }
@@ -110,7 +110,7 @@ pub(crate) fn field(name: &[u8]) -> Option<&'static [u8]> {
     })
 }
 
-impl Server {
+impl ServerVariable {
     /// Returns the value.
     pub fn value<'t>(
         self,
@@ -119,36 +119,38 @@ impl Server {
     ) -> Cow<'t, [u8]> {
         let (client, state) = (&transaction.client, &transaction.state);
         Cow::Borrowed(match self {
-            Server::Filename => &state.filename,
-            Server::Uri => &state.uri,
-            Server::QueryString => state.args.as_deref().unwrap_or_default(),
-            Server::Method => state.method.as_str().as_bytes(),
-            Server::PathInfo => &state.path_info,
-            Server::DocumentRoot => &state.document_root,
-            Server::RemoteUser => state.user.as_deref().unwrap_or_default(),
-            Server::AuthType => state.auth_type.unwrap_or_default().as_bytes(),
-            Server::Https if client.scheme() == Scheme::Https => b"on",
-            Server::Https => b"off",
-            Server::Scheme => scheme(transaction),
-            Server::IsSubrequest if state.is_subrequest => b"true",
-            Server::IsSubrequest => b"false",
-            Server::Protocol if state.is_subrequest => b"INCLUDED",
-            Server::Protocol => client.version().as_str().as_bytes(),
-            Server::Name if !client.authority().is_empty() => client.host(),
-            Server::Name => return server_name(transaction).into_owned().into(),
-            Server::Ipv6 if is_ipv6(client.remote().ip()) => b"on",
-            Server::Ipv6 => b"off",
-            Server::Software => SERVER_SOFTWARE,
-            Server::Administrator => SERVER_ADMIN,
-            Server::ApiVersion => b"20120211:142",
-            Server::Owner | Server::OwnerGroup => return owner(self, transaction, context).into(),
-            Server::LocalAddress => return printed(client.local().ip().to_canonical()),
-            Server::LocalPort => return printed(client.server_port()),
-            Server::RemoteAddress => return printed(client.remote().ip().to_canonical()),
-            Server::HopAddress => return printed(client.hop().ip().to_canonical()),
-            Server::RemotePort => return printed(client.remote().port()),
-            Server::RequestLine => return request_line(transaction).into(),
-            Server::Time(part) => return time(part, transaction, context).into(),
+            ServerVariable::Filename => &state.filename,
+            ServerVariable::Uri => &state.uri,
+            ServerVariable::QueryString => state.args.as_deref().unwrap_or_default(),
+            ServerVariable::Method => state.method.as_str().as_bytes(),
+            ServerVariable::PathInfo => &state.path_info,
+            ServerVariable::DocumentRoot => &state.document_root,
+            ServerVariable::RemoteUser => state.user.as_deref().unwrap_or_default(),
+            ServerVariable::AuthType => state.auth_type.unwrap_or_default().as_bytes(),
+            ServerVariable::Https if client.scheme() == Scheme::Https => b"on",
+            ServerVariable::Https => b"off",
+            ServerVariable::Scheme => scheme(transaction),
+            ServerVariable::IsSubrequest if state.is_subrequest => b"true",
+            ServerVariable::IsSubrequest => b"false",
+            ServerVariable::Protocol if state.is_subrequest => b"INCLUDED",
+            ServerVariable::Protocol => client.version().as_str().as_bytes(),
+            ServerVariable::Name if !client.authority().is_empty() => client.host(),
+            ServerVariable::Name => return server_name(transaction).into_owned().into(),
+            ServerVariable::Ipv6 if is_ipv6(client.remote().ip()) => b"on",
+            ServerVariable::Ipv6 => b"off",
+            ServerVariable::Software => SERVER_SOFTWARE,
+            ServerVariable::Administrator => SERVER_ADMIN,
+            ServerVariable::ApiVersion => b"20120211:142",
+            ServerVariable::Owner | ServerVariable::OwnerGroup => {
+                return owner(self, transaction, context).into();
+            }
+            ServerVariable::LocalAddress => return printed(client.local().ip().to_canonical()),
+            ServerVariable::LocalPort => return printed(client.server_port()),
+            ServerVariable::RemoteAddress => return printed(client.remote().ip().to_canonical()),
+            ServerVariable::HopAddress => return printed(client.hop().ip().to_canonical()),
+            ServerVariable::RemotePort => return printed(client.remote().port()),
+            ServerVariable::RequestLine => return request_line(transaction).into(),
+            ServerVariable::Time(part) => return time(part, transaction, context).into(),
         })
     }
 }
@@ -228,18 +230,18 @@ fn request_line(transaction: &Transaction<'_>) -> Vec<u8> {
 
 /// Returns the owner of a file, or of its folder where the file is missing.
 fn owner(
-    which: Server,
+    which: ServerVariable,
     transaction: &Transaction<'_>,
     context: &mut dyn EvaluationContext,
 ) -> Vec<u8> {
     let state = &transaction.state;
     let end = match state.found {
-        Found::Missing => memchr::memrchr(b'/', &state.filename).unwrap_or_default(),
-        Found::File | Found::Directory => state.filename.len(),
+        FileKind::Missing => memchr::memrchr(b'/', &state.filename).unwrap_or_default(),
+        FileKind::File | FileKind::Directory => state.filename.len(),
     };
     let unrepeatable = transaction.client.depends_on_everything();
     let owners = context.host().owners(unrepeatable, &state.filename[..end]).unwrap_or_default();
-    let name = if which == Server::Owner {
+    let name = if which == ServerVariable::Owner {
         owners.user
     } else {
         owners.group
@@ -251,7 +253,11 @@ fn is_ipv6(address: IpAddr) -> bool {
     address.to_canonical().is_ipv6()
 }
 
-fn time(part: Time, transaction: &Transaction<'_>, context: &mut dyn EvaluationContext) -> Vec<u8> {
+fn time(
+    part: TimeVariable,
+    transaction: &Transaction<'_>,
+    context: &mut dyn EvaluationContext,
+) -> Vec<u8> {
     let seconds = transaction.client.time() / 1_000_000;
     let zone = context.host().zone(transaction.client.depends_on_everything(), seconds);
     let local = seconds.saturating_add_signed(i64::from(zone));
@@ -260,7 +266,7 @@ fn time(part: Time, transaction: &Transaction<'_>, context: &mut dyn EvaluationC
     let weekday = place_of(&text[..3], WEEKDAYS);
     let month = format!("{:02}", 1 + place_of(&text[8..11], MONTHS));
     match part {
-        Time::All => [
+        TimeVariable::All => [
             &text[12..16],
             month.as_bytes(),
             &text[5..7],
@@ -269,13 +275,13 @@ fn time(part: Time, transaction: &Transaction<'_>, context: &mut dyn EvaluationC
             &text[23..25],
         ]
         .concat(),
-        Time::Year => text[12..16].to_vec(),
-        Time::Month => month.into_bytes(),
-        Time::Day => text[5..7].to_vec(),
-        Time::Hour => text[17..19].to_vec(),
-        Time::Minute => text[20..22].to_vec(),
-        Time::Second => text[23..25].to_vec(),
-        Time::Weekday => weekday.to_string().into_bytes(),
+        TimeVariable::Year => text[12..16].to_vec(),
+        TimeVariable::Month => month.into_bytes(),
+        TimeVariable::Day => text[5..7].to_vec(),
+        TimeVariable::Hour => text[17..19].to_vec(),
+        TimeVariable::Minute => text[20..22].to_vec(),
+        TimeVariable::Second => text[23..25].to_vec(),
+        TimeVariable::Weekday => weekday.to_string().into_bytes(),
     }
 }
 

@@ -10,7 +10,7 @@ mod refusals;
 mod request;
 mod response;
 
-pub use frames::{Excess, FrameLimits, FrameMeter, PERIOD, PREFACE};
+pub use frames::{ExceededLimit, FrameLimits, FrameMeter, PERIOD, PREFACE};
 pub use refusals::{RefusalMeter, Refusals};
 pub use request::{PseudoFields, read_request};
 pub use response::{content_length, fields_to_send, trailers_to_send};

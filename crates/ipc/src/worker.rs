@@ -78,7 +78,7 @@ impl Worker {
     ///
     /// # Errors
     /// Waiting on the futex failed.
-    pub fn next(&mut self, stop: &AtomicBool) -> io::Result<Option<Job<'_>>> {
+    pub fn next(&mut self, stop: &AtomicBool) -> io::Result<Option<WorkerJob<'_>>> {
         if is_surplus(&self.shared.region, 1) {
             self.sleep_surplus(stop)?;
         }
@@ -107,7 +107,7 @@ impl Worker {
         state.take(self.index as u16, incarnation).map(|taken| (slot, taken))
     }
 
-    fn begin(&mut self, slot: usize, state: SlotState) -> Job<'_> {
+    fn begin(&mut self, slot: usize, state: SlotState) -> WorkerJob<'_> {
         let region = &self.shared.region;
         let mut start = [0; 4];
         region.read_request(slot, &mut start);
@@ -124,7 +124,7 @@ impl Worker {
         words.last.store(state.pack(), Ordering::Relaxed);
         words.last_slot.store(slot as u32 + 1, Ordering::Relaxed);
         let is_metered = shared.region.metering().load(Ordering::Relaxed) == 1;
-        Job {
+        WorkerJob {
             request,
             asks_caches: caches::is_due(&shared.region, began),
             writer: ResponseWriter {
@@ -203,7 +203,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// A request that this worker has taken, and the writer of its response.
 #[derive(Debug)]
-pub struct Job<'w> {
+pub struct WorkerJob<'w> {
     /// The encoded request, in the worker's own memory; see [`DecodedRequest::decode`].
     pub request: &'w [u8],
     /// This request is to measure the use of PHP's caches.

@@ -18,7 +18,7 @@ use howdah_ipc::control::Attach;
 use howdah_ipc::front::{Front, Slot};
 use howdah_ipc::request::RequestEncoder;
 use howdah_ipc::response::{self, DecodedHead};
-use howdah_ipc::worker::{Attachment, Job, Worker};
+use howdah_ipc::worker::{Attachment, Worker, WorkerJob};
 use howdah_ipc::{Corrupt, Geometry};
 use howdah_sys::memory::Mapping;
 use support::driver::{Driver, deadline, run};
@@ -116,7 +116,7 @@ impl Scene {
             submit(&scene.front, &slot).unwrap();
         }
         if !matches!(stage, Stage::Free | Stage::Queued) {
-            let Job { mut writer, .. } =
+            let WorkerJob { mut writer, .. } =
                 scene.worker.next(&AtomicBool::new(false)).unwrap().unwrap();
             if stage != Stage::Taken {
                 let fields = [(&b"Name"[..], &b"value"[..])];

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use howdah_ipc::figures::CacheNumbers;
 use howdah_ipc::request::{BodyLocation, DecodedRequest};
 use howdah_ipc::response::HeadKind;
-use howdah_ipc::worker::{Attachment, Job, ResponseWriter, Worker};
+use howdah_ipc::worker::{Attachment, ResponseWriter, Worker, WorkerJob};
 use howdah_sys::landlock::{Landlock, Ruleset};
 use howdah_sys::usage::OwnMemoryMeter;
 
@@ -194,8 +194,8 @@ fn serve(
 }
 
 /// Runs one request. If the worker sends no head, the front answers with an error.
-fn run(engine: &mut Engine, job: Job<'_>, facts: WorkerFacts<'_>) -> RequestOutcome {
-    let Job { request: encoded, mut writer, .. } = job;
+fn run(engine: &mut Engine, job: WorkerJob<'_>, facts: WorkerFacts<'_>) -> RequestOutcome {
+    let WorkerJob { request: encoded, mut writer, .. } = job;
     let Some(request) = DecodedRequest::decode(encoded) else {
         log::write(
             Level::Error,

@@ -30,7 +30,7 @@ pub(crate) use self::receive::{
     BodyError, ContentUse, NoContent, ReceivedContent, RequestStream, receive,
 };
 pub(crate) use self::settle::settle;
-pub(crate) use self::source::{Available, Body, PAUSE, Source, SourceError};
+pub(crate) use self::source::{AvailableContent, Body, PAUSE, Source, SourceError};
 pub(crate) use self::spool::SpoolLimits;
 pub(crate) use self::storage::{ReadBack, Storage, StorageCall, StorageLimits, StorageRefusal};
 pub(crate) use self::trailers::Trailers;

@@ -16,9 +16,9 @@ use std::time::Instant;
 
 use howdah_files::Store;
 use howdah_htaccess::Unrepeatable;
-use howdah_htaccess::host::{LookedUp, Owners, Probe, ServerLoad, Verified};
+use howdah_htaccess::host::{LookedUp, Owners, PasswordVerdict, Probe, ServerLoad};
 use howdah_php::Pool;
-use howdah_site::{DocumentHost, DocumentPath, Host, Look, PathKind, Site};
+use howdah_site::{DocumentHost, DocumentLook, DocumentPath, Host, PathKind, Site};
 use howdah_sys::zone;
 
 pub(crate) use self::passwords::{ComparedPasswords, Passwords};
@@ -43,7 +43,7 @@ impl<S: DerefMut<Target = Store>> DocumentHost for FrontHost<'_, S> {
     }
 
     #[inline]
-    fn look(&mut self, path: &DocumentPath) -> Look {
+    fn look(&mut self, path: &DocumentPath) -> DocumentLook {
         self.store.look(path)
     }
 
@@ -86,7 +86,7 @@ impl<S: DerefMut<Target = Store>> Host for FrontHost<'_, S> {
         value.flatten().map(OsStringExt::into_vec)
     }
 
-    fn verify(&mut self, _: Unrepeatable, hash: &[u8], password: &[u8]) -> Verified {
+    fn verify(&mut self, _: Unrepeatable, hash: &[u8], password: &[u8]) -> PasswordVerdict {
         self.passwords
             .known(self.site.number(), self.compared, (hash, password), Instant::now())
     }

@@ -1,6 +1,6 @@
 //! The network: listeners, transports, time limits, and the peer at the other end.
 //!
-//! A protocol reads and writes through a [`Timed`] transport and never names a socket. TLS is
+//! A protocol reads and writes through a [`TimedTransport`] and never names a socket. TLS is
 //! another [`Transport`], chosen by listener when a connection is accepted.
 
 mod accept;
@@ -17,14 +17,14 @@ mod timed;
 mod transport;
 mod turn;
 
-pub(crate) use self::accept::{AcceptErrors, AcceptTurn, Counted};
+pub(crate) use self::accept::{AcceptErrors, AcceptTurn, ThreadConnection};
 pub(crate) use self::buffer::Buffer;
 pub(crate) use self::clients::{Clients, CountedConnection, TooManyTunnels};
 pub(crate) use self::deadline::{DeadlineWatches, SWEEP, Watch, task_waker};
-pub(crate) use self::encrypted::Encrypted;
+pub(crate) use self::encrypted::EncryptedTransport;
 pub(crate) use self::listener::{AcceptedConnection, AcceptedStream, Listener, ListenerSocket};
 pub(crate) use self::peer::Peer;
 pub(crate) use self::records::RecordMeter;
-pub(crate) use self::timed::{ConnectionError, Patience, SendError, Timed};
+pub(crate) use self::timed::{ConnectionError, Patience, SendError, TimedTransport};
 pub(crate) use self::transport::{Piece, SHORT_FILE, Transport};
 pub(crate) use self::turn::{HandshakeTurns, wake_at_next_turn};

@@ -10,7 +10,7 @@ mod protocol_limits;
 mod request_error;
 
 pub(crate) use self::access_log::{
-    AccessLog, AccessLogs, ConnectionFacts, Record, RecordedResponse, ResolutionNotes,
+    AccessLog, AccessLogs, ConnectionFacts, RecordedResponse, RequestRecord, ResolutionNotes,
 };
 pub(crate) use self::counters::{
     EndedRequest, FrontCounters, Ledger, NO_SITE, SiteErrors, SiteTotals, ThreadCounters, Totals,

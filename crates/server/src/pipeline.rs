@@ -27,7 +27,7 @@ pub(crate) use self::sub_request::answers;
 use crate::body;
 use crate::front::Thread;
 use crate::observe::{
-    AccessLog, ConnectionFacts, EndedRequest, Phase, Record, RecordedResponse, RequestError,
+    AccessLog, ConnectionFacts, EndedRequest, Phase, RecordedResponse, RequestError, RequestRecord,
     ResolutionNotes, Situation,
 };
 use crate::respond::{challenge, file, listing, pool_status, script, script_ranges, upstream};
@@ -155,7 +155,7 @@ pub(crate) fn record(
         thread.report(&error);
     }
     if let Some(access_log) = thread.access_log(situation.site) {
-        access_log.record(&Record {
+        access_log.record(&RequestRecord {
             site: situation.site.map_or("-", |site| site.name()),
             peer: situation.peer,
             began: arrival.began,

@@ -15,5 +15,5 @@ mod sendfile;
 pub(crate) mod upstream;
 
 pub(crate) use self::file::set_content_type;
-pub(crate) use self::prepared::Prepared;
+pub(crate) use self::prepared::PreparedResponse;
 pub(crate) use self::upstream::{KeptConnections, UpstreamError, UpstreamNames};

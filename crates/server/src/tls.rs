@@ -21,7 +21,7 @@ mod tickets;
 mod upstreams;
 
 pub(crate) use self::client_authorities::clients;
-pub(crate) use self::established::{Established, InTheClear, may_redirect};
+pub(crate) use self::established::{EstablishedTls, InTheClear, may_redirect};
 pub(crate) use self::handshake::{accept, is_hello};
 pub(crate) use self::internal::LocalAuthority;
 pub(crate) use self::pair::{PairText, SitePairs, names_left_out, read};

@@ -13,8 +13,8 @@ use howdah_config::{Config, RootTemplate, SiteSettings};
 use howdah_htaccess::compile;
 use howdah_http::Request;
 use howdah_site::{
-    Client, DocumentHost, DocumentPath, FileHandle, Host, Look, PathKind, Resolution, Rules,
-    Scratch, Sites, resolve,
+    Client, DocumentHost, DocumentLook, DocumentPath, FileHandle, Host, PathKind, Resolution,
+    Rules, Scratch, Sites, resolve,
 };
 
 /// Every name with a dot is a file, every other a folder; `none` is missing.
@@ -34,8 +34,8 @@ impl DocumentHost for Quick {
         }
     }
 
-    fn look(&mut self, path: &DocumentPath) -> Look {
-        Look {
+    fn look(&mut self, path: &DocumentPath) -> DocumentLook {
+        DocumentLook {
             kind: self.kind(path),
             file: FileHandle::NONE,
             rules: self.rules.clone(),

@@ -36,7 +36,7 @@ impl FileHandle {
 
 /// A host's answer about a document path: its kind, and the rules in force there.
 #[derive(Clone, Debug)]
-pub struct Look {
+pub struct DocumentLook {
     /// The kind of the path.
     pub kind: PathKind,
     /// The place where the host keeps what is there.
@@ -55,8 +55,8 @@ pub trait DocumentHost: Host {
     fn kind(&mut self, path: &DocumentPath) -> PathKind;
 
     /// Returns what is at `path`, and which rules are in force there.
-    fn look(&mut self, path: &DocumentPath) -> Look {
-        Look {
+    fn look(&mut self, path: &DocumentPath) -> DocumentLook {
+        DocumentLook {
             kind: self.kind(path),
             file: FileHandle::NONE,
             rules: None,

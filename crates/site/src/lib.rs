@@ -37,7 +37,7 @@ mod sendfile;
 mod sites;
 mod variables;
 
-pub use documents::{DocumentHost, FileHandle, Look, PathKind};
+pub use documents::{DocumentHost, DocumentLook, FileHandle, PathKind};
 pub use error::error;
 pub use howdah_config::{ContentCoding, Symlinks};
 pub use howdah_htaccess::{Client, Host};

@@ -21,7 +21,7 @@ use memchr::{memchr_iter, memrchr};
 
 pub(crate) use self::methods::{ALLOW_FILE, options};
 use self::methods::{not_allowed, refuse_trace, without_path};
-use crate::documents::{DocumentHost, FileHandle, Look, PathKind};
+use crate::documents::{DocumentHost, DocumentLook, FileHandle, PathKind};
 use crate::names::FileClass;
 use crate::normal::normalize;
 use crate::path::{DocumentPath, Scratch};
@@ -165,7 +165,7 @@ struct PathSearch<'a> {
     /// Whether some component starts with a dot.
     dotted: bool,
     /// The answer of the host that named directives. Then the search counts for nothing.
-    ruled: Option<Look>,
+    ruled: Option<DocumentLook>,
     /// The handle in the answer to the last question.
     file: FileHandle,
     /// Questions that the host has been asked.

@@ -78,7 +78,7 @@ impl Identity {
     /// Returns whether the permission bits of a file, or of a folder, give this identity `right`.
     /// Access control lists are not considered; [`Stat::has_access_list`] tells whether there is
     /// one.
-    pub fn may(&self, right: Right, stat: &Stat) -> bool {
+    pub fn may(&self, right: FileRight, stat: &Stat) -> bool {
         let bits = match () {
             () if stat.owner == self.uid => stat.mode >> 6,
             () if stat.group == self.gid || self.groups.contains(&stat.group) => stat.mode >> 3,
@@ -90,7 +90,7 @@ impl Identity {
 
 /// A right to a file or folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Right {
+pub enum FileRight {
     /// To read the bytes of a file.
     Read = 4,
     /// To enter a folder.
@@ -253,21 +253,21 @@ mod tests {
             groups: vec![20, 30],
         };
         let rows = [
-            (0o400, 10, 1, Right::Read, true),
-            (0o044, 10, 20, Right::Read, false), // The owner is no part of the group.
-            (0o040, 1, 20, Right::Read, true),
-            (0o040, 1, 30, Right::Read, true),
-            (0o404, 1, 30, Right::Read, false),
-            (0o004, 1, 1, Right::Read, true),
-            (0o440, 1, 1, Right::Read, false),
-            (0o006, 1, 1, Right::Enter, false),
-            (0o001, 1, 1, Right::Enter, true),
+            (0o400, 10, 1, FileRight::Read, true),
+            (0o044, 10, 20, FileRight::Read, false), // The owner is no part of the group.
+            (0o040, 1, 20, FileRight::Read, true),
+            (0o040, 1, 30, FileRight::Read, true),
+            (0o404, 1, 30, FileRight::Read, false),
+            (0o004, 1, 1, FileRight::Read, true),
+            (0o440, 1, 1, FileRight::Read, false),
+            (0o006, 1, 1, FileRight::Enter, false),
+            (0o001, 1, 1, FileRight::Enter, true),
         ];
         for (mode, owner, group, right, expected) in rows {
             assert_eq!(who.may(right, &stat(mode, owner, group)), expected, "{mode:o}");
         }
         let root = Identity { uid: 0, ..who };
-        assert!(root.may(Right::Read, &stat(0, 1, 1)));
+        assert!(root.may(FileRight::Read, &stat(0, 1, 1)));
     }
 
     #[test]

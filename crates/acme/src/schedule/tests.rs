@@ -16,7 +16,7 @@ struct World<'a> {
     schedule: Schedule,
     now: Moment,
     authority: Box<dyn FnMut(usize, usize, Moment) -> Answer + 'a>,
-    under_way: Vec<(Duration, Step)>,
+    under_way: Vec<(Duration, ScheduleStep)>,
     /// Every order: steady seconds, certificate, directory.
     orders: Vec<(u64, usize, usize)>,
     held: Vec<Option<Validity>>,
@@ -59,7 +59,7 @@ impl<'a> World<'a> {
         let end = self.now.steady + Duration::from_secs(seconds);
         while self.now.steady < end {
             match self.schedule.next(self.now) {
-                Step::Wait(wait) => {
+                ScheduleStep::Wait(wait) => {
                     let done = self.under_way.iter().map(|(at, _)| *at).min();
                     let wait = done.map_or(wait, |at| wait.min(at.saturating_sub(self.now.steady)));
                     self.pass(wait.min(end - self.now.steady));
@@ -73,17 +73,17 @@ impl<'a> World<'a> {
         }
     }
 
-    fn begin(&mut self, step: Step) {
-        let Step::Order { certificate, directory, .. } = step else {
+    fn begin(&mut self, step: ScheduleStep) {
+        let ScheduleStep::Order { certificate, directory, .. } = step else {
             return;
         };
-        let same = |(_, other): &(Duration, Step)| match other {
-            Step::Order { certificate: one, .. } => *one == certificate,
+        let same = |(_, other): &(Duration, ScheduleStep)| match other {
+            ScheduleStep::Order { certificate: one, .. } => *one == certificate,
             _ => false,
         };
         assert!(!self.under_way.iter().any(same), "two orders of one name");
-        let at = |(_, other): &&(Duration, Step)| match other {
-            Step::Order { directory: one, .. } => *one == directory,
+        let at = |(_, other): &&(Duration, ScheduleStep)| match other {
+            ScheduleStep::Order { directory: one, .. } => *one == directory,
             _ => false,
         };
         assert!(self.under_way.iter().filter(at).count() < MOST_ORDERS);
@@ -94,10 +94,10 @@ impl<'a> World<'a> {
         let now = self.now;
         let (done, rest) = self.under_way.drain(..).partition(|(at, _)| *at <= now.steady);
         self.under_way = rest;
-        let done: Vec<(Duration, Step)> = done;
+        let done: Vec<(Duration, ScheduleStep)> = done;
         for (_, step) in done {
             match step {
-                Step::Order { certificate, directory, .. } => {
+                ScheduleStep::Order { certificate, directory, .. } => {
                     match (self.authority)(certificate, directory, now) {
                         Answer::Certificate(life) => {
                             let not_before = now.calendar - HOUR.min(life / 10);
@@ -110,8 +110,8 @@ impl<'a> World<'a> {
                         }
                     }
                 }
-                Step::Ask { certificate, .. } => self.schedule.no_window(certificate, now),
-                Step::Wait(_) => unreachable!("a wait is never under way"),
+                ScheduleStep::Ask { certificate, .. } => self.schedule.no_window(certificate, now),
+                ScheduleStep::Wait(_) => unreachable!("a wait is never under way"),
             }
         }
     }
@@ -254,7 +254,7 @@ fn an_issued_certificate_that_seems_to_have_ended_is_not_ordered_in_a_loop() {
     let mut schedule = Schedule::new(&[None], 1, 1, now);
     assert_eq!(
         schedule.next(now),
-        Step::Order {
+        ScheduleStep::Order {
             certificate: 0,
             directory: 0,
             refusals: 0
@@ -265,7 +265,7 @@ fn an_issued_certificate_that_seems_to_have_ended_is_not_ordered_in_a_loop() {
         not_after: BEGIN - 110 * DAY,
     };
     schedule.obtained(0, 0, past, now);
-    assert!(matches!(schedule.next(now), Step::Ask { .. }));
+    assert!(matches!(schedule.next(now), ScheduleStep::Ask { .. }));
     schedule.no_window(0, now);
     let later = Moment {
         steady: Duration::from_secs(DAY - 1),
@@ -273,12 +273,12 @@ fn an_issued_certificate_that_seems_to_have_ended_is_not_ordered_in_a_loop() {
     };
     for _ in 0..3 {
         match schedule.next(later) {
-            Step::Ask { certificate, .. } => schedule.no_window(certificate, later),
-            step => assert!(matches!(step, Step::Wait(_)), "{step:?}"),
+            ScheduleStep::Ask { certificate, .. } => schedule.no_window(certificate, later),
+            step => assert!(matches!(step, ScheduleStep::Wait(_)), "{step:?}"),
         }
     }
     let later = Moment { steady: Duration::from_secs(DAY), ..now };
-    assert!(matches!(schedule.next(later), Step::Order { .. }));
+    assert!(matches!(schedule.next(later), ScheduleStep::Order { .. }));
 }
 
 /// A schedule with one certificate of 90 days that is a day old, whose window was told.
@@ -291,7 +291,7 @@ fn with_window(window: RenewalWindow, seed: u64) -> (Schedule, Moment) {
     let held = HeldCertificate { validity, directory: Some(0) };
     let mut schedule = Schedule::new(&[Some(held)], 1, seed, now);
     let asked = Moment { steady: QUESTION_SPREAD, ..now };
-    assert_eq!(schedule.next(asked), Step::Ask { certificate: 0, directory: 0 });
+    assert_eq!(schedule.next(asked), ScheduleStep::Ask { certificate: 0, directory: 0 });
     schedule.window(0, window, Duration::from_secs(HOUR), asked);
     (schedule, asked)
 }
@@ -312,7 +312,7 @@ fn the_renewal_is_a_random_time_in_the_window() {
 #[test]
 fn a_window_that_is_over_means_at_once() {
     let (mut schedule, now) = with_window(RenewalWindow { start: 1, end: BEGIN - 1 }, 3);
-    assert!(matches!(schedule.next(now), Step::Order { .. }));
+    assert!(matches!(schedule.next(now), ScheduleStep::Order { .. }));
 }
 
 #[test]
@@ -328,7 +328,7 @@ fn a_choice_within_the_window_stays_and_a_moved_window_moves_it() {
             steady: now.steady + Duration::from_secs(hours * HOUR),
             ..now
         };
-        assert!(matches!(schedule.next(later), Step::Ask { .. }), "asked every hour");
+        assert!(matches!(schedule.next(later), ScheduleStep::Ask { .. }), "asked every hour");
         schedule.window(0, window, Duration::from_secs(HOUR), later);
         assert_eq!(schedule.renewal(0), chosen);
     }
@@ -336,7 +336,7 @@ fn a_choice_within_the_window_stays_and_a_moved_window_moves_it() {
         steady: now.steady + Duration::from_secs(20 * HOUR),
         ..now
     };
-    assert!(matches!(schedule.next(later), Step::Ask { .. }));
+    assert!(matches!(schedule.next(later), ScheduleStep::Ask { .. }));
     let earlier = RenewalWindow {
         start: BEGIN + 40 * DAY,
         end: BEGIN + 41 * DAY,

@@ -20,59 +20,59 @@ use crate::values::Includes;
 pub(crate) struct Table<S>(PhantomData<S>);
 
 /// The heading of a section in the file.
-pub(crate) trait Headed: ConfigTable {
+pub(crate) trait TableHeading: ConfigTable {
     const HEADING: &'static str;
 }
 
-impl Headed for ClientLimits {
+impl TableHeading for ClientLimits {
     const HEADING: &'static str = "[limits]";
 }
 
-impl Headed for Http2 {
+impl TableHeading for Http2 {
     const HEADING: &'static str = "[http2]";
 }
 
-impl Headed for Http3 {
+impl TableHeading for Http3 {
     const HEADING: &'static str = "[http3]";
 }
 
-impl Headed for Log {
+impl TableHeading for Log {
     const HEADING: &'static str = "[log]";
 }
 
-impl Headed for Acme {
+impl TableHeading for Acme {
     const HEADING: &'static str = "[acme]";
 }
 
-impl Headed for ListenerTable {
+impl TableHeading for ListenerTable {
     const HEADING: &'static str = "a table of `listen`";
 }
 
-impl Headed for SiteSettings {
+impl TableHeading for SiteSettings {
     const HEADING: &'static str = "[[site]]";
 }
 
-impl Headed for FieldRule {
+impl TableHeading for FieldRule {
     const HEADING: &'static str = "[[site.fields]]";
 }
 
-impl Headed for SiteTls {
+impl TableHeading for SiteTls {
     const HEADING: &'static str = "[site.tls]";
 }
 
-impl Headed for Php {
+impl TableHeading for Php {
     const HEADING: &'static str = "[site.php]";
 }
 
-impl Headed for ResourceLimits {
+impl TableHeading for ResourceLimits {
     const HEADING: &'static str = "[site.php.rlimits]";
 }
 
-impl Headed for Lane {
+impl TableHeading for Lane {
     const HEADING: &'static str = "[[site.php.lane]]";
 }
 
-impl<S: Headed> ValueKind for Table<S> {
+impl<S: TableHeading> ValueKind for Table<S> {
     type Value = S;
 
     fn name() -> String {

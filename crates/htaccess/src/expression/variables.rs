@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use howdah_http::date;
 
 use super::evaluate::ExpressionEvaluation;
-use crate::variables::{Server, field, field_value, fixed};
+use crate::variables::{ServerVariable, field, field_value, fixed};
 
 /// A variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ExpressionVariable {
     /// A variable that mod_rewrite has as well.
-    Server(Server),
+    Server(ServerVariable),
     /// `HTTP_*`: a field of the request.
     Field(&'static [u8]),
     /// The variable DOCUMENT_URI of the request's environment, else the URL's path.

@@ -16,7 +16,7 @@ use crate::media_type::MediaType;
 use crate::merge::Merge;
 use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::trace::Event;
-use crate::transaction::{Found, State, Transaction};
+use crate::transaction::{FileKind, State, Transaction};
 
 pub(crate) use directives::DIRECTIVES;
 use extension::{Aspect, Extension};
@@ -137,7 +137,7 @@ pub fn find_type(
     base: &dyn Fn(&[u8]) -> Option<&'static str>,
 ) {
     let state = &mut tx.state;
-    if state.found == Found::Directory {
+    if state.found == FileKind::Directory {
         state.content_type = Some(DIRECTORY.to_vec());
         return;
     }

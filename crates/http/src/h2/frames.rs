@@ -37,7 +37,7 @@ pub struct FrameLimits {
 
 /// A limit that a client has exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Excess {
+pub enum ExceededLimit {
     /// More than [`FrameLimits::resets`].
     Resets,
     /// More than [`FrameLimits::pings`].
@@ -54,17 +54,17 @@ pub enum Excess {
     Continuations,
 }
 
-impl Excess {
+impl ExceededLimit {
     /// The key of the configuration that names the limit.
     pub fn key(self) -> &'static str {
         match self {
-            Excess::Resets => "resets",
-            Excess::Pings => "pings",
-            Excess::Settings => "settings",
-            Excess::EmptyFrames => "empty_frames",
-            Excess::OtherFrames => "other_frames",
-            Excess::WindowUpdates => "window_updates",
-            Excess::Continuations => "continuations",
+            ExceededLimit::Resets => "resets",
+            ExceededLimit::Pings => "pings",
+            ExceededLimit::Settings => "settings",
+            ExceededLimit::EmptyFrames => "empty_frames",
+            ExceededLimit::OtherFrames => "other_frames",
+            ExceededLimit::WindowUpdates => "window_updates",
+            ExceededLimit::Continuations => "continuations",
         }
     }
 }
@@ -138,7 +138,12 @@ impl FrameMeter {
     ///
     /// # Errors
     /// The limit that was exceeded. The connection should end.
-    pub fn read(&mut self, mut bytes: &[u8], now: Duration, sent: u64) -> Result<(), Excess> {
+    pub fn read(
+        &mut self,
+        mut bytes: &[u8],
+        now: Duration,
+        sent: u64,
+    ) -> Result<(), ExceededLimit> {
         if now >= self.since + PERIOD {
             self.begin_period(now, sent);
         }
@@ -211,7 +216,7 @@ impl FrameMeter {
     }
 
     /// Counts the frame in `header`.
-    fn count(&mut self, sent: u64) -> Result<(), Excess> {
+    fn count(&mut self, sent: u64) -> Result<(), ExceededLimit> {
         let [high, middle, low, kind, flags, ..] = self.header;
         self.payload = u32::from_be_bytes([0, high, middle, low]) as usize;
         let is_empty = self.payload == 0 && flags & END == 0;
@@ -221,36 +226,36 @@ impl FrameMeter {
         let limits = &self.limits;
         match kind {
             DATA | HEADERS if is_empty => {
-                note(&mut self.empty_frames, limits.empty_frames, Excess::EmptyFrames)
+                note(&mut self.empty_frames, limits.empty_frames, ExceededLimit::EmptyFrames)
             }
             DATA | HEADERS | PUSH_PROMISE | GOAWAY => Ok(()),
-            RST_STREAM => note(&mut self.resets, limits.resets, Excess::Resets),
+            RST_STREAM => note(&mut self.resets, limits.resets, ExceededLimit::Resets),
             SETTINGS | PING if flags & ACK != 0 => Ok(()),
-            SETTINGS => note(&mut self.settings, limits.settings, Excess::Settings),
-            PING => note(&mut self.pings, limits.pings, Excess::Pings),
+            SETTINGS => note(&mut self.settings, limits.settings, ExceededLimit::Settings),
+            PING => note(&mut self.pings, limits.pings, ExceededLimit::Pings),
             WINDOW_UPDATE => {
                 let earned = sent.saturating_sub(self.sent) / PER_WINDOW_UPDATE;
                 let earned = u32::try_from(earned).unwrap_or(u32::MAX);
                 let most = limits.window_updates.saturating_add(earned);
-                note(&mut self.window_updates, most, Excess::WindowUpdates)
+                note(&mut self.window_updates, most, ExceededLimit::WindowUpdates)
             }
             CONTINUATION => {
                 if is_empty {
-                    note(&mut self.empty_frames, limits.empty_frames, Excess::EmptyFrames)?;
+                    note(&mut self.empty_frames, limits.empty_frames, ExceededLimit::EmptyFrames)?;
                 }
-                note(&mut self.continuations, limits.continuations, Excess::Continuations)
+                note(&mut self.continuations, limits.continuations, ExceededLimit::Continuations)
             }
             PRIORITY_UPDATE => {
-                note(&mut self.other_frames, limits.other_frames, Excess::OtherFrames)?;
+                note(&mut self.other_frames, limits.other_frames, ExceededLimit::OtherFrames)?;
                 self.begin_update();
                 Ok(())
             }
-            _ => note(&mut self.other_frames, limits.other_frames, Excess::OtherFrames),
+            _ => note(&mut self.other_frames, limits.other_frames, ExceededLimit::OtherFrames),
         }
     }
 }
 
-fn note(count: &mut u32, most: u32, excess: Excess) -> Result<(), Excess> {
+fn note(count: &mut u32, most: u32, excess: ExceededLimit) -> Result<(), ExceededLimit> {
     *count = count.saturating_add(1);
     match *count > most {
         true => Err(excess),
@@ -304,7 +309,7 @@ mod tests {
         frame
     }
 
-    fn read(frames: &[Vec<u8>], step: usize) -> Result<(), Excess> {
+    fn read(frames: &[Vec<u8>], step: usize) -> Result<(), ExceededLimit> {
         let mut meter = FrameMeter::new(LIMITS);
         let bytes = [PREFACE.to_vec(), frames.concat()].concat();
         bytes.chunks(step).try_for_each(|part| meter.read(part, Duration::ZERO, 0))
@@ -313,23 +318,23 @@ mod tests {
     #[test]
     fn each_kind_has_its_own_limit_however_the_bytes_come() {
         let rows = [
-            (frame(RST_STREAM, 0, 4), Some(Excess::Resets)),
-            (frame(PING, 0, 8), Some(Excess::Pings)),
+            (frame(RST_STREAM, 0, 4), Some(ExceededLimit::Resets)),
+            (frame(PING, 0, 8), Some(ExceededLimit::Pings)),
             (frame(PING, ACK, 8), None),
-            (frame(SETTINGS, 0, 0), Some(Excess::Settings)),
-            (frame(SETTINGS, 0, 6), Some(Excess::Settings)),
+            (frame(SETTINGS, 0, 0), Some(ExceededLimit::Settings)),
+            (frame(SETTINGS, 0, 6), Some(ExceededLimit::Settings)),
             (frame(SETTINGS, ACK, 0), None),
-            (frame(DATA, 0, 0), Some(Excess::EmptyFrames)),
+            (frame(DATA, 0, 0), Some(ExceededLimit::EmptyFrames)),
             (frame(DATA, 1, 0), None),
             (frame(DATA, 0, 1), None),
-            (frame(HEADERS, 0, 0), Some(Excess::EmptyFrames)),
+            (frame(HEADERS, 0, 0), Some(ExceededLimit::EmptyFrames)),
             (frame(HEADERS, 5, 300), None),
-            (frame(CONTINUATION, 0, 9), Some(Excess::Continuations)),
-            (frame(CONTINUATION, 0, 0), Some(Excess::EmptyFrames)),
-            (frame(WINDOW_UPDATE, 0, 4), Some(Excess::WindowUpdates)),
-            (frame(2, 0, 5), Some(Excess::OtherFrames)),
-            (frame(0x10, 0, 6), Some(Excess::OtherFrames)),
-            (frame(0xbe, 0, 0), Some(Excess::OtherFrames)),
+            (frame(CONTINUATION, 0, 9), Some(ExceededLimit::Continuations)),
+            (frame(CONTINUATION, 0, 0), Some(ExceededLimit::EmptyFrames)),
+            (frame(WINDOW_UPDATE, 0, 4), Some(ExceededLimit::WindowUpdates)),
+            (frame(2, 0, 5), Some(ExceededLimit::OtherFrames)),
+            (frame(0x10, 0, 6), Some(ExceededLimit::OtherFrames)),
+            (frame(0xbe, 0, 0), Some(ExceededLimit::OtherFrames)),
         ];
         for (frame, excess) in rows {
             for step in [1, 5, usize::MAX] {
@@ -403,7 +408,7 @@ mod tests {
                 meter.read(&frame(PING, 0, 8), PERIOD * period, 0).unwrap();
             }
         }
-        assert_eq!(meter.read(&frame(PING, 0, 8), PERIOD * 4, 0), Err(Excess::Pings));
+        assert_eq!(meter.read(&frame(PING, 0, 8), PERIOD * 4, 0), Err(ExceededLimit::Pings));
     }
 
     #[test]
@@ -431,7 +436,7 @@ mod tests {
             meter.read(&frame(HEADERS, 0, 9), Duration::ZERO, 0).unwrap();
             meter.read(&part.repeat(3), Duration::ZERO, 0).unwrap();
         }
-        assert_eq!(meter.read(&part, PERIOD * 9, 0), Err(Excess::Continuations));
+        assert_eq!(meter.read(&part, PERIOD * 9, 0), Err(ExceededLimit::Continuations));
     }
 
     #[test]
@@ -441,12 +446,12 @@ mod tests {
         let update = frame(WINDOW_UPDATE, 0, 4);
         meter.read(&update.repeat(13), Duration::ZERO, 10 * PER_WINDOW_UPDATE).unwrap();
         let next = meter.read(&update, Duration::ZERO, 10 * PER_WINDOW_UPDATE);
-        assert_eq!(next, Err(Excess::WindowUpdates));
+        assert_eq!(next, Err(ExceededLimit::WindowUpdates));
         // Content that was sent before the period earns nothing.
         let mut meter = FrameMeter::new(LIMITS);
         meter.read(PREFACE, PERIOD, 10 * PER_WINDOW_UPDATE).unwrap();
         meter.read(&update.repeat(3), PERIOD, 10 * PER_WINDOW_UPDATE).unwrap();
         let next = meter.read(&update, PERIOD, 10 * PER_WINDOW_UPDATE);
-        assert_eq!(next, Err(Excess::WindowUpdates));
+        assert_eq!(next, Err(ExceededLimit::WindowUpdates));
     }
 }

@@ -15,7 +15,7 @@ use howdah_ipc::control::Attach;
 use howdah_ipc::front::{Front, Slot};
 use howdah_ipc::request::{BodyLocation, DecodedRequest, RequestEncoder};
 use howdah_ipc::response::HeadKind;
-use howdah_ipc::worker::{Attachment, Job, ResponseAborted, ResponseWriter, Worker};
+use howdah_ipc::worker::{Attachment, ResponseAborted, ResponseWriter, Worker, WorkerJob};
 use howdah_sys::eventfd::EventFd;
 
 /// A small region, so that every edge is near.
@@ -208,8 +208,8 @@ pub fn serve(mut worker: Worker, stop: &AtomicBool) {
     }
 }
 
-fn answer(job: Job<'_>) {
-    let Job { request, mut writer, .. } = job;
+fn answer(job: WorkerJob<'_>) {
+    let WorkerJob { request, mut writer, .. } = job;
     let request = DecodedRequest::decode(request).expect("a front encodes well");
     let order = match request.body {
         BodyLocation::File => {

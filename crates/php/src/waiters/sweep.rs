@@ -26,7 +26,7 @@ const STUCK: &str = "no worker took a request within `queue_timeout`, and none r
 
 /// The time that the request of a slot has waited for a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Wait {
+pub(super) enum WorkerWait {
     /// The request does not wait.
     None,
     InTime,
@@ -53,7 +53,7 @@ impl Waiters {
         let has_answered = self.answered.replace(answered) != answered;
         match waits {
             // The queue alone proves nothing: a hostile thread may empty it, and answer nobody.
-            Some(Wait::TooLong)
+            Some(WorkerWait::TooLong)
                 if !has_answered
                     && !self.zygote.front.is_any_taken()
                     && self.zygote.has_settled() =>
@@ -62,11 +62,11 @@ impl Waiters {
             }
             _ if is_moving => {}
             // Resting workers are woken only if the others take nothing from the queue.
-            Some(Wait::InTime | Wait::TooLong) => {
+            Some(WorkerWait::InTime | WorkerWait::TooLong) => {
                 self.zygote.front.wake_all();
                 self.zygote.unstick(self.zygote.front.queued().0);
             }
-            Some(Wait::None) | None => {}
+            Some(WorkerWait::None) | None => {}
         }
     }
 
@@ -85,10 +85,10 @@ impl Waiters {
     }
 
     /// Enforces the slot's deadlines. Returns whether its request waits for a worker.
-    pub(super) fn sweep_slot(self: &Rc<Self>, slot: usize, now: Instant) -> Wait {
+    pub(super) fn sweep_slot(self: &Rc<Self>, slot: usize, now: Instant) -> WorkerWait {
         let mut entries = self.entries.borrow_mut();
         match &mut entries[slot] {
-            SlotWaiter::Unused => Wait::None,
+            SlotWaiter::Unused => WorkerWait::None,
             SlotWaiter::Waiting { waker, deadlines, overdue, .. } => {
                 let waits = self.zygote.front.is_queued(slot);
                 let late = if waits {
@@ -103,15 +103,15 @@ impl Waiters {
                     waker.iter().for_each(Waker::wake_by_ref);
                 }
                 match late {
-                    Some(Overdue::Waiting) => Wait::TooLong,
-                    _ if waits => Wait::InTime,
-                    _ => Wait::None,
+                    Some(Overdue::Waiting) => WorkerWait::TooLong,
+                    _ if waits => WorkerWait::InTime,
+                    _ => WorkerWait::None,
                 }
             }
             SlotWaiter::Abandoned { .. } => {
                 drop(entries);
                 self.sweep_abandoned(slot, now);
-                Wait::None
+                WorkerWait::None
             }
         }
     }

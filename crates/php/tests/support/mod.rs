@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use howdah_ipc::control::{Attach, FromZygote, ToZygote};
 use howdah_ipc::request::{DecodedRequest, FixedText};
 use howdah_ipc::response::HeadKind;
-use howdah_ipc::worker::{Attachment, Job};
+use howdah_ipc::worker::{Attachment, WorkerJob};
 use howdah_php::counters::{COUNTER_WORDS, Counters, PoolCounters, PoolTotals, STAFF_WORDS};
 use howdah_php::{MemoryWatch, Pool, PoolEvent, PoolHandle, PoolLimits, Scaling};
 use howdah_sys::memory::SharedNumbers;
@@ -436,8 +436,8 @@ impl Death {
 }
 
 /// Runs one request. `Some`: the worker dies, its slot as it is.
-fn run(attach: &Attach, job: Job<'_>) -> Option<Death> {
-    let Job { request, mut writer, .. } = job;
+fn run(attach: &Attach, job: WorkerJob<'_>) -> Option<Death> {
+    let WorkerJob { request, mut writer, .. } = job;
     let request = DecodedRequest::decode(request).unwrap();
     let name = std::str::from_utf8(request.fixed(FixedText::Script).unwrap())
         .unwrap()

@@ -18,12 +18,12 @@ pub(crate) enum Constancy {
     /// Bytes of the file were sent: the rest has to come from the same state.
     Same,
     /// The file was written, and may be about to become longer.
-    Doubted(Box<Doubt>),
+    Doubted(Box<SuspectedChange>),
 }
 
 /// A file with a newer time and the former length: overwritten in place, or being appended to.
 #[derive(Debug)]
-pub(crate) struct Doubt {
+pub(crate) struct SuspectedChange {
     written: FileTime,
     /// Looks that are left.
     looks: u32,
@@ -77,7 +77,7 @@ impl Constancy {
                 }
                 Constancy::Doubted(_) => return Poll::Ready(Err(SourceError::FileChanged)),
                 _ => {
-                    *self = Constancy::Doubted(Box::new(Doubt {
+                    *self = Constancy::Doubted(Box::new(SuspectedChange {
                         written,
                         looks: LOOKS,
                         pause: Box::pin(sleep(PAUSE)),

@@ -14,7 +14,7 @@ use tokio::time::{Sleep, sleep};
 
 use super::filtering::{FilterPlace, Filtering, TURN, rest};
 use super::residence::Residence;
-use super::source::{Available, Body, Source, SourceError};
+use super::source::{AvailableContent, Body, Source, SourceError};
 use super::spool::{Spool, SpoolLimits};
 use crate::net::{ConnectionError, Piece, SHORT_FILE, SendError};
 
@@ -352,7 +352,10 @@ impl Pump<'_> {
 
     /// Returns the available content, up to the promised length; `None` where there is none yet.
     #[inline]
-    fn available(&mut self, context: &mut Context<'_>) -> Result<Option<Available>, PumpError> {
+    fn available(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Result<Option<AvailableContent>, PumpError> {
         let Poll::Ready(available) = self.body.poll_available(context) else {
             return Ok(None);
         };
@@ -366,12 +369,12 @@ impl Pump<'_> {
 
     /// Discards content beyond the promised length, once the client has taken that length.
     #[cold]
-    fn without_excess(&mut self, available: Available, promised: usize) -> Available {
+    fn without_excess(&mut self, available: AvailableContent, promised: usize) -> AvailableContent {
         if promised == 0 {
             self.body.consume(available.bytes);
-            return Available { bytes: 0, ..available };
+            return AvailableContent { bytes: 0, ..available };
         }
-        Available {
+        AvailableContent {
             bytes: promised,
             is_last: false,
             ..available
@@ -387,7 +390,7 @@ impl Pump<'_> {
 
     fn end_of(
         &mut self,
-        available: Available,
+        available: AvailableContent,
         context: &mut Context<'_>,
     ) -> Result<PumpStep, PumpError> {
         if available.is_last {

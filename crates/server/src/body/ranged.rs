@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 use howdah_http::range::Span;
 
 use super::filtering::rest;
-use super::source::{Available, Body, Source, SourceError};
+use super::source::{AvailableContent, Body, Source, SourceError};
 use crate::net::Piece;
 
 /// The content of a response to a Range request, cut out of other content as that passes. Bytes
@@ -77,19 +77,19 @@ impl Source for Ranged {
     fn poll_available(
         &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Available, SourceError>> {
+    ) -> Poll<Result<AvailableContent, SourceError>> {
         let is_last = self.segments.len() <= 1;
         let span = match self.segments.last() {
             Some(Segment::Span(span)) => *span,
             text => {
                 let bytes = text.map_or(0, Segment::length) as usize;
-                return Poll::Ready(Ok(Available { bytes, is_last, is_urgent: false }));
+                return Poll::Ready(Ok(AvailableContent { bytes, is_last, is_urgent: false }));
             }
         };
         ready!(self.poll_skip(span.first, context))?;
         let available = ready!(self.content.poll_available(context))?;
         let wanted = usize::try_from(span.last + 1 - self.position).unwrap_or(usize::MAX);
-        Poll::Ready(Ok(Available {
+        Poll::Ready(Ok(AvailableContent {
             bytes: available.bytes.min(wanted),
             // Content that ends early is noticed by the pump: the head has promised more.
             is_last: match available.bytes {

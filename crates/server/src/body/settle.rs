@@ -10,7 +10,7 @@ use super::filtering::{FilterPlace, filtered};
 use super::filters::coding;
 use super::pump::{PumpError, of_file};
 use super::residence::Residence;
-use super::source::{Available, Body, Source};
+use super::source::{AvailableContent, Body, Source};
 use super::spool::SpoolLimits;
 use crate::pipeline::Response;
 
@@ -76,7 +76,7 @@ pub(crate) async fn settle(
 async fn settle_script(
     response: &mut Response,
     buffer: &mut Vec<u8>,
-    available: Available,
+    available: AvailableContent,
     place: FilterPlace<'_>,
 ) -> Result<(), PumpError> {
     if !available.is_last {

@@ -22,10 +22,13 @@ pub(crate) trait Source: fmt::Debug {
     ///
     /// # Errors
     /// The content ended before its end.
-    fn poll_available(&mut self, context: &mut Context<'_>)
-    -> Poll<Result<Available, SourceError>>;
+    fn poll_available(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<AvailableContent, SourceError>>;
 
-    /// The next bytes of content: as many as [`Available::bytes`] said, or the first of them.
+    /// The next bytes of content: as many as [`AvailableContent::bytes`] said, or the first of
+    /// them.
     fn piece(&self) -> Piece<'_>;
 
     /// Removes the next `count` bytes, which were taken.
@@ -49,7 +52,7 @@ pub(crate) trait Source: fmt::Debug {
 
 /// The amount of content that can be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Available {
+pub(crate) struct AvailableContent {
     /// Bytes that wait to be taken.
     pub(crate) bytes: usize,
     /// No content follows these bytes.
@@ -170,8 +173,8 @@ impl Source for Body {
     fn poll_available(
         &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Available, SourceError>> {
-        let stored = |bytes: u64, is_last| Available {
+    ) -> Poll<Result<AvailableContent, SourceError>> {
+        let stored = |bytes: u64, is_last| AvailableContent {
             bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
             is_last,
             is_urgent: false,
@@ -275,9 +278,9 @@ impl ScriptSource {
     fn poll_available(
         &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Available, SourceError>> {
+    ) -> Poll<Result<AvailableContent, SourceError>> {
         let Some(exchange) = &mut self.exchange else {
-            return Poll::Ready(Ok(Available {
+            return Poll::Ready(Ok(AvailableContent {
                 bytes: 0,
                 is_last: true,
                 is_urgent: false,
@@ -288,7 +291,7 @@ impl ScriptSource {
         if progress.available == 0 && !progress.complete {
             return Poll::Pending;
         }
-        Poll::Ready(Ok(Available {
+        Poll::Ready(Ok(AvailableContent {
             bytes: progress.available,
             is_last: progress.complete,
             is_urgent: progress.full || progress.complete,

@@ -6,7 +6,7 @@ use howdah_http::Limits;
 use howdah_http::h1::ChunkedDecoder;
 
 use super::filtering::rest;
-use super::source::{Available, Body, Source, SourceError};
+use super::source::{AvailableContent, Body, Source, SourceError};
 use crate::net::Piece;
 
 /// The content of a response whose script has sent `Transfer-Encoding: chunked`. Under Apache such
@@ -88,7 +88,7 @@ impl Source for Unchunked {
     fn poll_available(
         &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Available, SourceError>> {
+    ) -> Poll<Result<AvailableContent, SourceError>> {
         let mut is_urgent = false;
         while self.ready.0.is_empty() && !self.is_over {
             let available = ready!(self.content.poll_available(context))?;
@@ -107,7 +107,7 @@ impl Source for Unchunked {
                 return Poll::Pending;
             }
         }
-        Poll::Ready(Ok(Available {
+        Poll::Ready(Ok(AvailableContent {
             bytes: self.ready.0.len() - self.ready.1,
             is_last: self.is_over,
             is_urgent,

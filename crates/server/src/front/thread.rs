@@ -37,7 +37,7 @@ use crate::observe::{
     AccessLog, AccessLogs, DirectiveMessage, RequestError, RespondError, ThreadCounters,
 };
 use crate::pipeline::{CostlySites, answers};
-use crate::respond::{KeptConnections, Prepared};
+use crate::respond::{KeptConnections, PreparedResponse};
 
 /// One thread's own state.
 pub(crate) struct Thread {
@@ -47,7 +47,7 @@ pub(crate) struct Thread {
     /// By site. The last one is for responses of no site.
     spool: Box<[SpoolLimits]>,
     store: RefCell<Store>,
-    resolution_cache: RefCell<ResolutionCache<Prepared>>,
+    resolution_cache: RefCell<ResolutionCache<PreparedResponse>>,
     costly_sites: CostlySites,
     /// Counts the times that a connection's task has run.
     turns: Cell<u32>,
@@ -247,7 +247,7 @@ impl Thread {
     }
 
     /// The resolution cache.
-    pub(crate) fn resolution_cache(&self) -> RefMut<'_, ResolutionCache<Prepared>> {
+    pub(crate) fn resolution_cache(&self) -> RefMut<'_, ResolutionCache<PreparedResponse>> {
         self.resolution_cache.borrow_mut()
     }
 

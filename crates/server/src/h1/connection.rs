@@ -27,7 +27,7 @@ use howdah_site::Site;
 use crate::body::{self, Body, PumpError, Source};
 use crate::front::{Thread, Workspace};
 use crate::h2;
-use crate::net::{ConnectionError, Peer, Timed, Transport, forwarded, task_waker};
+use crate::net::{ConnectionError, Peer, TimedTransport, Transport, forwarded, task_waker};
 use crate::observe::{ConnectionFacts, Phase, RecordedResponse, RequestError, Situation};
 use crate::pipeline::{self, Arrival, RequestContext, Response, SendOutcome, Served};
 
@@ -40,7 +40,7 @@ const PIPELINED: usize = 8;
 
 /// One client's connection.
 pub(super) struct H1Connection<T> {
-    pub(super) wire: Timed<T>,
+    pub(super) wire: TimedTransport<T>,
     /// The sender of the present request.
     peer: Rc<Peer>,
     /// The trusted proxy that the connection belongs to; each of its requests has a sender of its
@@ -119,7 +119,7 @@ impl<T: Transport> H1Connection<T> {
         peer: Rc<Peer>,
     ) -> H1Connection<T> {
         H1Connection {
-            wire: Timed::new(transport, waker, thread.watches(), &thread.config().limits),
+            wire: TimedTransport::new(transport, waker, thread.watches(), &thread.config().limits),
             proxy: peer.is_proxy.then(|| Rc::clone(&peer)),
             peer,
             thread,
@@ -137,7 +137,7 @@ impl<T: Transport> H1Connection<T> {
 
     /// Waits, without any buffer, until the client sends something. `false`: it sent nothing.
     async fn has_bytes(&mut self, patience: Duration) -> bool {
-        let Timed { transport, watch, .. } = &mut self.wire;
+        let TimedTransport { transport, watch, .. } = &mut self.wire;
         watch.set_idle(true);
         let mut armed = false;
         let ready = poll_fn(|context| match transport.poll_read_ready(context) {
@@ -167,7 +167,7 @@ impl<T: Transport> H1Connection<T> {
             return false;
         }
         let patience = self.thread.config().limits.head_timeout;
-        let Timed { transport, watch, .. } = &mut self.wire;
+        let TimedTransport { transport, watch, .. } = &mut self.wire;
         watch.arm(Instant::now(), patience);
         let ready = poll_fn(|context| match transport.poll_read_ready(context) {
             Poll::Ready(ready) => Poll::Ready(ready.is_ok()),

@@ -9,7 +9,7 @@ use howdah_http::h1::{CONTINUE, ChunkedDecoder, Framing, HopFields, encode_head}
 use howdah_http::{Content, Limits, ResponseHead, Version};
 
 use crate::body::{BodyError, RequestStream};
-use crate::net::{Buffer, Timed, Transport};
+use crate::net::{Buffer, TimedTransport, Transport};
 
 /// The unread part of a request's content.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl UnreadContent {
 
 /// The request's end of a connection.
 pub(super) struct H1RequestBody<'c, T> {
-    pub(super) wire: &'c mut Timed<T>,
+    pub(super) wire: &'c mut TimedTransport<T>,
     pub(super) input: &'c mut Buffer,
     pub(super) remaining: &'c mut UnreadContent,
     /// Bytes of the request that were received, with its head.

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 use howdah_http::h1::{Framing, LAST_CHUNK, encode_chunk_size};
 
 use crate::body;
-use crate::net::{Piece, SendError, Timed, Transport};
+use crate::net::{Piece, SendError, TimedTransport, Transport};
 
 /// Content in memory up to this length is copied behind its head: one plain `write` is cheaper than
 /// gathering.
@@ -13,7 +13,7 @@ pub(super) const COPIED: usize = 4096;
 
 /// A response that is being sent.
 pub(super) struct H1Sink<'c, T> {
-    wire: &'c mut Timed<T>,
+    wire: &'c mut TimedTransport<T>,
     /// Bytes that go before the next content: the head, a chunk's size, the end of a chunk.
     before: &'c mut Vec<u8>,
     /// Bytes of `before` that were sent.
@@ -27,7 +27,7 @@ pub(super) struct H1Sink<'c, T> {
 impl<'c, T: Transport> H1Sink<'c, T> {
     /// Sends what is in `before`, the head, ahead of content in that framing.
     pub(super) fn new(
-        wire: &'c mut Timed<T>,
+        wire: &'c mut TimedTransport<T>,
         before: &'c mut Vec<u8>,
         framing: Framing,
     ) -> H1Sink<'c, T> {

@@ -9,7 +9,7 @@ use tokio::io::ReadBuf;
 use super::connection::{AfterResponse, H1Connection};
 use crate::body::{self, CarriedTunnel, PumpError, Tunnel, TunnelEnd};
 use crate::front::Workspace;
-use crate::net::{ConnectionError, Timed, Transport};
+use crate::net::{ConnectionError, TimedTransport, Transport};
 use crate::observe::ConnectionFacts;
 use crate::pipeline::{Response, SendOutcome};
 
@@ -66,7 +66,7 @@ impl<T: Transport> H1Connection<T> {
 
 /// The connection as the client's end of a tunnel.
 struct ClientSocketEnd<'c, T> {
-    wire: &'c mut Timed<T>,
+    wire: &'c mut TimedTransport<T>,
     /// Bytes that were received together with the request's head.
     early: Vec<u8>,
 }

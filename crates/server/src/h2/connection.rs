@@ -19,14 +19,14 @@ use std::time::{Duration, Instant};
 use ::h2::server::{Builder, SendResponse};
 use ::h2::{Reason, RecvStream};
 use howdah_config::Http2;
-use howdah_http::h2::{Excess, FrameLimits, Refusals};
+use howdah_http::h2::{ExceededLimit, FrameLimits, Refusals};
 
 use super::outbox::{CHUNK, Chunk, Outbox};
 use super::stream;
 use super::wire::{Io, LINGER, Wire};
 use crate::front::{OnlyTunnels, Thread};
 use crate::log::Level;
-use crate::net::{Peer, Timed, Transport, Watch, task_waker};
+use crate::net::{Peer, TimedTransport, Transport, Watch, task_waker};
 use crate::observe::LIBRARY;
 use crate::streams::{OpenRequests, PriorityUpdates};
 
@@ -82,7 +82,7 @@ enum H2Event {
 /// caller has counted the connection as its client's.
 pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Rc<Peer>) {
     let waker = task_waker().await;
-    let timed = Timed::new(transport, waker, thread.watches(), &thread.config().limits);
+    let timed = TimedTransport::new(transport, waker, thread.watches(), &thread.config().limits);
     serve(thread, timed, peer, Vec::new()).await;
 }
 
@@ -90,7 +90,7 @@ pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Rc
 /// caller has counted the connection as its client's.
 pub(crate) async fn serve<T: Transport>(
     thread: Rc<Thread>,
-    timed: Timed<T>,
+    timed: TimedTransport<T>,
     peer: Rc<Peer>,
     received: Vec<u8>,
 ) {
@@ -376,7 +376,7 @@ impl<T: Transport> H2Connection<T> {
 }
 
 impl H2Shared {
-    fn say_excess(&self, excess: Excess) {
+    fn say_excess(&self, excess: ExceededLimit) {
         let key = excess.key();
         self.thread.counters().count_limit("http2", key);
         self.say(&format!(

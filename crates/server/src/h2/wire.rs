@@ -10,11 +10,11 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use howdah_http::h2::{Excess, FrameLimits, FrameMeter, RefusalMeter, Refusals};
+use howdah_http::h2::{ExceededLimit, FrameLimits, FrameMeter, RefusalMeter, Refusals};
 use howdah_http::priority::PriorityUpdate;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::net::{ConnectionError, Piece, SendError, Timed, Transport};
+use crate::net::{ConnectionError, Piece, SendError, TimedTransport, Transport};
 
 /// Bytes of frames that wait for the transport before further ones wait in the crate.
 const ROOM: usize = 64 * 1024;
@@ -26,7 +26,7 @@ const LINGER_BYTES: usize = 1 << 20;
 
 /// A connection's transport with its buffers.
 pub(super) struct Wire<T> {
-    timed: Timed<T>,
+    timed: TimedTransport<T>,
     /// Bytes that were received before the connection was one of HTTP/2.
     received: Vec<u8>,
     output: Vec<u8>,
@@ -37,7 +37,7 @@ pub(super) struct Wire<T> {
     meter: FrameMeter,
     refusals: RefusalMeter,
     started: Instant,
-    excess: Option<Excess>,
+    excess: Option<ExceededLimit>,
     /// The crate waits until more bytes may be collected.
     is_full: bool,
     /// The client took nothing for too long.
@@ -53,7 +53,7 @@ pub(super) struct Io<T>(pub(super) Rc<RefCell<Wire<T>>>);
 
 impl<T: Transport> Wire<T> {
     /// The wire of a connection that has sent `received` so far.
-    pub(super) fn new(timed: Timed<T>, received: Vec<u8>, limits: FrameLimits) -> Wire<T> {
+    pub(super) fn new(timed: TimedTransport<T>, received: Vec<u8>, limits: FrameLimits) -> Wire<T> {
         Wire {
             timed,
             received,
@@ -77,7 +77,7 @@ impl<T: Transport> Wire<T> {
     }
 
     /// Returns the limit that the client has exceeded. From then on nothing is read.
-    pub(super) fn excess(&self) -> Option<Excess> {
+    pub(super) fn excess(&self) -> Option<ExceededLimit> {
         self.excess
     }
 

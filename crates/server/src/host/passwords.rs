@@ -9,7 +9,7 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use howdah_htaccess::host::Verified;
+use howdah_htaccess::host::PasswordVerdict;
 
 use crate::crew::{Bounds, Crew, Origin};
 
@@ -73,16 +73,20 @@ impl Passwords {
         compared: &ComparedPasswords,
         (hash, password): (&[u8], &[u8]),
         now: Instant,
-    ) -> Verified {
+    ) -> PasswordVerdict {
         let key = self.key(hash, password);
         if let Some((_, fits)) = compared.0.iter().find(|(known, _)| *known == key) {
-            return if *fits { Verified::Yes } else { Verified::No };
+            return if *fits {
+                PasswordVerdict::Yes
+            } else {
+                PasswordVerdict::No
+            };
         }
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let since = known.get(&site).and_then(|known| known.get(&key));
         match since {
-            Some(since) if now.saturating_duration_since(*since) < KEPT => Verified::Yes,
-            _ => Verified::Later,
+            Some(since) if now.saturating_duration_since(*since) < KEPT => PasswordVerdict::Yes,
+            _ => PasswordVerdict::Later,
         }
     }
 
@@ -175,18 +179,22 @@ mod tests {
         let known = |site, compared: &ComparedPasswords, pair: (&str, &str), now| {
             passwords.known(site, compared, (pair.0.as_bytes(), pair.1.as_bytes()), now)
         };
-        assert_eq!(known(1, &none, ("a", "a"), now), Verified::Later);
+        assert_eq!(known(1, &none, ("a", "a"), now), PasswordVerdict::Later);
         let right = find_out(&passwords, origin(1, 1), "a", "a").await;
         let wrong = find_out(&passwords, origin(1, 1), "a", "b").await;
         assert_eq!(COMPARED.load(Ordering::Relaxed), 2);
         let now = Instant::now();
-        assert_eq!(known(1, &right, ("a", "a"), now), Verified::Yes);
-        assert_eq!(known(1, &wrong, ("a", "b"), now), Verified::No, "for this request");
-        assert_eq!(known(1, &none, ("a", "a"), now), Verified::Yes);
-        assert_eq!(known(1, &none, ("a", "b"), now), Verified::Later, "for the next request");
-        assert_eq!(known(2, &none, ("a", "a"), now), Verified::Later, "at another site");
-        assert_eq!(known(1, &none, ("aa", ""), now), Verified::Later);
-        assert_eq!(known(1, &none, ("a", "a"), now + KEPT), Verified::Later);
+        assert_eq!(known(1, &right, ("a", "a"), now), PasswordVerdict::Yes);
+        assert_eq!(known(1, &wrong, ("a", "b"), now), PasswordVerdict::No, "for this request");
+        assert_eq!(known(1, &none, ("a", "a"), now), PasswordVerdict::Yes);
+        assert_eq!(
+            known(1, &none, ("a", "b"), now),
+            PasswordVerdict::Later,
+            "for the next request"
+        );
+        assert_eq!(known(2, &none, ("a", "a"), now), PasswordVerdict::Later, "at another site");
+        assert_eq!(known(1, &none, ("aa", ""), now), PasswordVerdict::Later);
+        assert_eq!(known(1, &none, ("a", "a"), now + KEPT), PasswordVerdict::Later);
     }
 
     #[tokio::test]
@@ -232,7 +240,7 @@ mod tests {
         }
         let found = find_out(&passwords, origin(2, 1), "y", "y").await;
         let verified = passwords.known(2, &found, (b"y", b"y"), Instant::now());
-        assert_eq!(verified, Verified::Yes);
+        assert_eq!(verified, PasswordVerdict::Yes);
         drop(release);
         let mut refused = 0;
         for guess in guesses.into_iter().chain(others).chain(late) {

@@ -12,7 +12,7 @@ use std::path::{self, Path, PathBuf};
 
 use howdah_config::Config;
 
-use self::directives::{Equal, NO_TIME_LIMIT, find};
+use self::directives::{FpmEqual, NO_TIME_LIMIT, find};
 use self::ini::{IniLine, IniText, lines};
 use super::{Imported, NO_CHARACTER};
 
@@ -239,33 +239,35 @@ impl ImportedPool {
 
     /// Takes the equal of a directive with this part in brackets. Returns the reason why it has
     /// none.
-    fn take_equal(&mut self, entry: &str, equal: Equal) -> Option<String> {
+    fn take_equal(&mut self, entry: &str, equal: FpmEqual) -> Option<String> {
         match equal {
-            Equal::Key(key, value) => self.set(key, value),
+            FpmEqual::Key(key, value) => self.set(key, value),
             // A script that shows no sign of life has as much time as any other.
-            Equal::Time(time) => self
+            FpmEqual::Time(time) => self
                 .set("request_timeout", time.clone())
                 .or_else(|| self.set("request_terminate_timeout", time)),
-            Equal::Entry(table, value) => self.put(table, entry, value),
-            Equal::Limit(name, value) => self.put("rlimits", name, value),
-            Equal::Folder(folder) => {
+            FpmEqual::Entry(table, value) => self.put(table, entry, value),
+            FpmEqual::Limit(name, value) => self.put("rlimits", name, value),
+            FpmEqual::Folder(folder) => {
                 self.folder = Some(folder);
                 None
             }
-            Equal::Cage(cage) if !cage.starts_with('/') => Some(
+            FpmEqual::Cage(cage) if !cage.starts_with('/') => Some(
                 "it depends on php-fpm's `prefix`; write the whole path as `chroot`".to_owned(),
             ),
-            Equal::Cage(cage) => {
+            FpmEqual::Cage(cage) => {
                 self.cage = Some(cage);
                 None
             }
-            Equal::Passed(variable) if variable == entry => {
+            FpmEqual::Passed(variable) if variable == entry => {
                 self.passed.push(variable);
                 None
             }
-            Equal::Passed(_) => Some("`pass_env` keeps names; give the value in `env`".to_owned()),
-            Equal::Default => None,
-            Equal::None(reason) => Some(reason.to_owned()),
+            FpmEqual::Passed(_) => {
+                Some("`pass_env` keeps names; give the value in `env`".to_owned())
+            }
+            FpmEqual::Default => None,
+            FpmEqual::None(reason) => Some(reason.to_owned()),
         }
     }
 

@@ -191,7 +191,7 @@ impl Thread {
 
     /// Serves a connection that is counted already.
     pub(crate) fn spawn(self: &Rc<Self>, accepted: AcceptedConnection) {
-        let (thread, counted) = (self.clone(), Counted(self.clone()));
+        let (thread, counted) = (self.clone(), ThreadConnection(self.clone()));
         self.counters().count_connection();
         let AcceptedConnection { stream, peer } = accepted;
         let peer = Rc::new(peer);
@@ -240,7 +240,7 @@ fn is_waiting(listener: &impl AsFd) -> bool {
 }
 
 /// Serves a connection without encryption.
-async fn serve_plain<T: Transport>(counted: Counted, stream: T, peer: Rc<Peer>) {
+async fn serve_plain<T: Transport>(counted: ThreadConnection, stream: T, peer: Rc<Peer>) {
     let thread = &counted.0;
     let Some((stream, peer)) = named(thread, stream, peer).await else {
         return;
@@ -252,7 +252,7 @@ async fn serve_plain<T: Transport>(counted: Counted, stream: T, peer: Rc<Peer>) 
 }
 
 /// Serves a connection on a listener with TLS.
-async fn serve_encrypted(counted: Counted, stream: TcpStream, peer: Rc<Peer>) {
+async fn serve_encrypted(counted: ThreadConnection, stream: TcpStream, peer: Rc<Peer>) {
     let thread = &counted.0;
     let Some((stream, peer)) = named(thread, stream, peer).await else {
         return;
@@ -317,9 +317,9 @@ async fn named<T: Transport>(
 }
 
 /// A connection in its thread's count, also if serving it panics.
-pub(crate) struct Counted(pub(crate) Rc<Thread>);
+pub(crate) struct ThreadConnection(pub(crate) Rc<Thread>);
 
-impl Drop for Counted {
+impl Drop for ThreadConnection {
     fn drop(&mut self) {
         self.0.load().fetch_sub(1, Ordering::Relaxed);
     }
@@ -333,7 +333,7 @@ mod tests {
     use super::*;
 
     /// The bytes of a connection's task.
-    fn task_size<T, F>(_: fn(Counted, T, Rc<Peer>) -> F) -> usize {
+    fn task_size<T, F>(_: fn(ThreadConnection, T, Rc<Peer>) -> F) -> usize {
         size_of::<ConnectionTask<F>>()
     }
 

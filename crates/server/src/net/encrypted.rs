@@ -21,7 +21,7 @@ use super::transport::{
 };
 
 /// An encrypted connection.
-pub(crate) struct Encrypted {
+pub(crate) struct EncryptedTransport {
     socket: TcpStream,
     /// The borrow ends within each call. On the heap: the connection's task moves it.
     session: Box<RefCell<Session>>,
@@ -37,21 +37,21 @@ struct Session {
     early: Option<Vec<u8>>,
 }
 
-impl Encrypted {
+impl EncryptedTransport {
     /// The connection over `socket`, whose handshake `tls` has begun. `received` has followed the
     /// bytes that `tls` got.
     pub(crate) fn new(
         socket: TcpStream,
         tls: ServerConnection,
         received: RecordMeter,
-    ) -> Encrypted {
+    ) -> EncryptedTransport {
         let session = Session {
             tls,
             received,
             is_over: false,
             early: None,
         };
-        Encrypted {
+        EncryptedTransport {
             socket,
             session: Box::new(RefCell::new(session)),
         }
@@ -214,7 +214,7 @@ impl Session {
     }
 }
 
-impl Transport for Encrypted {
+impl Transport for EncryptedTransport {
     const KEEPS_BYTES: bool = true;
 
     fn poll_read(
@@ -309,7 +309,7 @@ impl Transport for Encrypted {
     }
 }
 
-impl std::fmt::Debug for Encrypted {
+impl std::fmt::Debug for EncryptedTransport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Encrypted")
             .field("socket", &self.socket)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use howdah_http::Scheme;
 use howdah_site::Client;
 
-use crate::tls::Established;
+use crate::tls::EstablishedTls;
 
 /// The sender of a request and the connection that brought it, as every step after the protocol
 /// sees them: the one place that says who the client is.
@@ -21,7 +21,7 @@ pub(crate) struct Peer {
     /// The scheme of the connection. A request's own scheme is in the request.
     pub(crate) scheme: Scheme,
     /// The encryption of the connection; `None` if it has none.
-    pub(crate) tls: Option<Arc<Established>>,
+    pub(crate) tls: Option<Arc<EstablishedTls>>,
     /// The listener's place in the configuration.
     pub(crate) listener: usize,
     /// Each request's fields say for whom it is: `remote` differs between requests. Limits by

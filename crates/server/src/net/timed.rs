@@ -15,7 +15,7 @@ use super::transport::{Piece, SHORT_FILE, Transport};
 
 /// A transport, and the watch that bounds how long the client may keep it waiting.
 #[derive(Debug)]
-pub(crate) struct Timed<T> {
+pub(crate) struct TimedTransport<T> {
     pub(crate) transport: T,
     pub(crate) watch: Rc<Watch>,
     /// The slowest pace at which the client may take a response.
@@ -82,7 +82,7 @@ impl From<ConnectionError> for SendError {
     }
 }
 
-impl<T: Transport> Timed<T> {
+impl<T: Transport> TimedTransport<T> {
     /// Bounds the time of a client's connection, which is served by the task of `waker`, as
     /// `limits` says.
     pub(crate) fn new(
@@ -90,8 +90,8 @@ impl<T: Transport> Timed<T> {
         waker: Waker,
         watches: &DeadlineWatches,
         limits: &ClientLimits,
-    ) -> Timed<T> {
-        Timed {
+    ) -> TimedTransport<T> {
+        TimedTransport {
             transport,
             watch: watches.add(waker),
             patience: Patience {

@@ -20,7 +20,7 @@ const FULL: usize = 32 * 1024;
 
 /// The record of one request, whatever protocol brought it and however it ended.
 #[derive(Debug)]
-pub(crate) struct Record<'r> {
+pub(crate) struct RequestRecord<'r> {
     /// The site's name, `-` where the request belongs to none.
     pub(crate) site: &'r str,
     pub(crate) peer: &'r Peer,
@@ -74,7 +74,7 @@ pub(crate) struct ConnectionFacts {
     pub(crate) persists: bool,
 }
 
-impl Record<'_> {
+impl RequestRecord<'_> {
     /// The client's address.
     fn client(&self) -> IpAddr {
         self.peer.remote.ip()
@@ -179,7 +179,7 @@ impl AccessLog<'_> {
     }
 
     /// Adds a line.
-    pub(crate) fn record(self, record: &Record<'_>) {
+    pub(crate) fn record(self, record: &RequestRecord<'_>) {
         let log = &self.logs.logs[self.site.log];
         let mut lines = log.lines.borrow_mut();
         if lines.is_empty() {
@@ -199,7 +199,7 @@ impl AccessLog<'_> {
 }
 
 /// Apache's `combined`: `%h - %u [%t] "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`, in UTC.
-fn combined(out: &mut Vec<u8>, record: &Record<'_>) {
+fn combined(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
     let request = record.request;
     let _ = write!(out, "{} - ", record.client());
     escape(out, record.response.user.filter(|user| !user.is_empty()).unwrap_or(b"-"));
@@ -218,7 +218,7 @@ fn combined(out: &mut Vec<u8>, record: &Record<'_>) {
 }
 
 /// `[06/Nov/1994:08:49:37 +0000]`.
-fn time(out: &mut Vec<u8>, record: &Record<'_>) {
+fn time(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
     let date = date::format(record.began.seconds());
     // From `Sun, 06 Nov 1994 08:49:37 GMT`.
     for (part, end) in [(5..7, "/"), (8..11, "/"), (12..16, ":"), (17..25, " +0000]")] {
@@ -251,7 +251,7 @@ fn bytes_or_dash(out: &mut Vec<u8>, sent: u64) {
 }
 
 /// One JSON object in ASCII. Bytes that are not UTF-8 become U+FFFD.
-fn json(out: &mut Vec<u8>, record: &Record<'_>) {
+fn json(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
     let request = record.request;
     let text = |bytes: &[u8]| json_text(&String::from_utf8_lossy(bytes));
     let field = |name: &[u8]| request.fields.value(name).map_or("null".to_owned(), text);
@@ -320,7 +320,11 @@ mod tests {
 
     use super::*;
 
-    fn lines(format: impl Fn(&mut Vec<u8>, &Record<'_>), request: &Request, sent: u64) -> String {
+    fn lines(
+        format: impl Fn(&mut Vec<u8>, &RequestRecord<'_>),
+        request: &Request,
+        sent: u64,
+    ) -> String {
         let peer = Peer::new(([192, 0, 2, 7], 4000).into(), ([192, 0, 2, 1], 8080).into());
         let mut head = ResponseHead::new(Status::NOT_FOUND);
         head.fields.push(b"Content-Type", b"text/html; charset=utf-8");
@@ -343,7 +347,7 @@ mod tests {
         notes.environment.push(b"SEEN", b"first");
         notes.environment.push(b"SEEN", b"");
         notes.environment.push(b"KIND", b"robot");
-        let record = Record {
+        let record = RequestRecord {
             site: "shop",
             peer: &peer,
             began: WallTime { microseconds: 784_111_777_000_000 },

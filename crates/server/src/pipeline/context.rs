@@ -14,7 +14,7 @@ use crate::front::{Thread, WallTime};
 use crate::host::ComparedPasswords;
 use crate::net::{Patience, Peer};
 use crate::observe::{Phase, Situation};
-use crate::respond::Prepared;
+use crate::respond::PreparedResponse;
 
 /// A request with its peer, site and deadlines. It knows the protocol only as a [`RequestStream`].
 pub(crate) struct RequestContext<'t, 'c> {
@@ -32,7 +32,7 @@ pub(crate) struct RequestContext<'t, 'c> {
     /// The step that the request is in, for the log.
     pub(crate) phase: Cell<Phase>,
     /// The prepared answer of the cached resolution; `None` where the resolution is not cached.
-    pub(crate) prepared: Option<Rc<Prepared>>,
+    pub(crate) prepared: Option<Rc<PreparedResponse>>,
     /// The passwords that were compared for the request.
     pub(crate) compared: ComparedPasswords,
     /// Some or all of the content was received and discarded.

@@ -97,7 +97,7 @@ fn resolve_here(
     site: &Site,
     lookup: Lookup,
     began: Instant,
-) -> Result<CachedResolution<crate::respond::Prepared>, NotHere> {
+) -> Result<CachedResolution<crate::respond::PreparedResponse>, NotHere> {
     let thread = context.thread;
     let budget = budget_here(context, site);
     let client = context.peer.client(context.request, context.arrival.began.microseconds);

@@ -24,7 +24,7 @@ use super::route::Ids;
 use super::socket::EndpointSocket;
 use crate::front::{self, Thread};
 use crate::log::Level;
-use crate::net::{AcceptTurn, Counted, Peer, task_waker};
+use crate::net::{AcceptTurn, Peer, ThreadConnection, task_waker};
 use crate::{h3, tls};
 
 /// Unidirectional streams that a client may have open: its control stream, two of QPACK, and some
@@ -124,7 +124,7 @@ impl Thread {
     fn welcome(self: &Rc<Self>, incoming: Incoming, place: usize, handshakes: &Rc<Cell<u64>>) {
         self.load().fetch_add(1, Ordering::Relaxed);
         self.counters().count_connection();
-        let counted = Counted(self.clone());
+        let counted = ThreadConnection(self.clone());
         let handshake = Handshake::new(handshakes);
         let remote = incoming.remote_address();
         tokio::task::spawn_local(async move {

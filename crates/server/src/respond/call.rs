@@ -10,7 +10,7 @@ use howdah_site::{
     Client, Ruled, Script, ScriptEnvironment, common_variables, own_variables, server_variables,
 };
 
-use super::prepared::Prepared;
+use super::prepared::PreparedResponse;
 
 /// A script, and the client whose request runs it.
 #[derive(Clone, Copy)]
@@ -51,7 +51,7 @@ impl ScriptCall<'_> {
         &self,
         encoder: &mut RequestEncoder,
         ruled: Option<&Rc<Ruled>>,
-        prepared: Option<&Prepared>,
+        prepared: Option<&PreparedResponse>,
     ) {
         let ruled = ruled.map(Rc::as_ref);
         if let (Some(ruled), Some(prepared)) = (ruled, prepared) {

@@ -12,7 +12,7 @@ use howdah_http::{Fields, Request, ResponseHead, Status, Text};
 use howdah_site::{DocumentPath, FileHandle, Ruled, Site};
 
 use super::codings::{self, CodingFacts};
-use super::prepared::{HeadConditions, Prepared};
+use super::prepared::{HeadConditions, PreparedResponse};
 use crate::body::{Body, coding};
 use crate::observe::{RequestError, RespondError};
 use crate::pipeline::{Head, RequestContext, Response, adjust};
@@ -373,7 +373,7 @@ fn own_head(document: &Representation, tag: SentTag, ruled: &Ruled) -> ResponseH
 fn keep_head(
     context: &RequestContext<'_, '_>,
     (document, length): (Rc<Representation>, u64),
-    kept: Option<(Rc<Prepared>, HeadConditions)>,
+    kept: Option<(Rc<PreparedResponse>, HeadConditions)>,
     response: Response,
 ) -> Response {
     // A head for compressed content is kept only once the compressed content is kept, too.

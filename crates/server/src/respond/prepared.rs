@@ -17,7 +17,7 @@ use crate::pipeline::{Head, Response};
 
 /// The prepared parts of the answers to requests of one cached resolution.
 #[derive(Debug, Default)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedResponse {
     /// For a file: the head of the last response, as the directives changed it.
     head: RefCell<Option<PreparedHead>>,
     /// For a script: the common part of all calls.
@@ -78,7 +78,7 @@ impl HeadConditions {
     }
 }
 
-impl Prepared {
+impl PreparedResponse {
     /// Returns the complete response with `representation`, if its head was prepared. `body` is the
     /// content without filters.
     #[inline]

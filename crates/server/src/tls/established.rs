@@ -9,7 +9,7 @@ use crate::front::Thread;
 
 /// An encrypted connection after its handshake.
 #[derive(Debug)]
-pub(crate) struct Established {
+pub(crate) struct EstablishedTls {
     /// The facts for rules and scripts.
     pub(crate) facts: howdah_http::Tls,
     /// The site whose certificate the client has seen.
@@ -18,7 +18,7 @@ pub(crate) struct Established {
     pub(crate) alternative: Option<HeaderValue>,
 }
 
-impl Established {
+impl EstablishedTls {
     /// Whether a request for `host` of `site` must not be answered on this connection: the client
     /// has seen a certificate of another site, which is not for that host (RFC 9110 §7.4).
     pub(crate) fn is_misdirected(

@@ -18,12 +18,12 @@ use tokio::net::TcpStream;
 
 use super::TlsPolicy;
 use super::certificates::NoCertificate;
-use super::established::Established;
+use super::established::EstablishedTls;
 use super::facts;
 use super::policy;
 use crate::front::Thread;
 use crate::log::Level;
-use crate::net::{Encrypted, Peer, RecordMeter, Watch, task_waker};
+use crate::net::{EncryptedTransport, Peer, RecordMeter, Watch, task_waker};
 
 /// Bytes of the client's first flight that are read at once.
 const ROOM: usize = 4096;
@@ -100,7 +100,7 @@ pub(crate) async fn accept(
     thread: &Rc<Thread>,
     socket: TcpStream,
     peer: &Peer,
-) -> Option<(Encrypted, Peer)> {
+) -> Option<(EncryptedTransport, Peer)> {
     let watch = watch(thread).await;
     let remote = peer.remote;
     let result = before(&watch, perform(thread, socket, peer)).await;
@@ -119,11 +119,11 @@ async fn perform(
     thread: &Thread,
     socket: TcpStream,
     peer: &Peer,
-) -> Result<(Encrypted, Peer), HandshakeFailure> {
+) -> Result<(EncryptedTransport, Peer), HandshakeFailure> {
     let (accepted, rest, records) = hello(thread, &socket).await?;
     if let Some(settings) = challenge(thread, &accepted) {
         let (session, _) = begin(accepted, settings, &socket, &rest)?;
-        let mut transport = Encrypted::new(socket, session, records);
+        let mut transport = EncryptedTransport::new(socket, session, records);
         finish(thread, &mut transport).await?;
         // The authority has seen the certificate, and closes the connection.
         return Err(HandshakeFailure::Challenge);
@@ -137,9 +137,9 @@ async fn perform(
         }
     };
     let (session, certificate) = begin(accepted, settings, &socket, &rest)?;
-    let mut transport = Encrypted::new(socket, session, records);
+    let mut transport = EncryptedTransport::new(socket, session, records);
     finish(thread, &mut transport).await?;
-    let tls = Established {
+    let tls = EstablishedTls {
         facts: transport.facts(|session| facts::of(session, certificate)),
         site,
         alternative: alternative(thread, peer),
@@ -244,7 +244,7 @@ fn begin(
 
 /// Goes on with a handshake until its end. Each message of the client waits for its turn: also the
 /// second one may take a key exchange.
-async fn finish(thread: &Thread, transport: &mut Encrypted) -> io::Result<()> {
+async fn finish(thread: &Thread, transport: &mut EncryptedTransport) -> io::Result<()> {
     loop {
         let mut is_woken = false;
         let ended = poll_fn(|context| match is_woken {

@@ -27,7 +27,7 @@ use rustls::server::{
 use rustls::sign::CertifiedKey;
 use rustls::{CipherSuite, ServerConfig, version};
 
-use super::established::Established;
+use super::established::EstablishedTls;
 use super::handshake::site_for;
 use super::policy::{QuicSite, TlsPolicy, accept_early_data, provider};
 use super::tickets::{SiteTickets, Tickets};
@@ -65,7 +65,7 @@ pub(crate) fn quic_sessions(
 }
 
 /// Returns the facts about a connection whose handshake is over.
-pub(crate) fn quic_established(connection: &quinn::Connection) -> Option<Established> {
+pub(crate) fn quic_established(connection: &quinn::Connection) -> Option<EstablishedTls> {
     let notes = connection.handshake_data()?.downcast::<Arc<Notes>>().ok()?;
     let (cipher, cipher_bits) = facts::cipher(notes.cipher.get().copied());
     let facts = howdah_http::Tls {
@@ -79,7 +79,7 @@ pub(crate) fn quic_established(connection: &quinn::Connection) -> Option<Establi
         server: notes.server.get().cloned(),
         client: client_of(connection),
     };
-    Some(Established {
+    Some(EstablishedTls {
         facts,
         site: *notes.site.get()?,
         alternative: None,

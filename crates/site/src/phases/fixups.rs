@@ -2,7 +2,7 @@
 
 use howdah_htaccess::modules::core::{self, Options};
 use howdah_htaccess::modules::{alias, auth, env, headers, negotiation, rewrite};
-use howdah_htaccess::transaction::Found;
+use howdah_htaccess::transaction::FileKind;
 use howdah_http::Scheme;
 
 use super::evaluation_context::PhaseContext;
@@ -83,7 +83,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
             rewrite::RewriteOutcome::Declined => Ok(()),
             rewrite::RewriteOutcome::Continue => {
                 // With `H=` a rule leads to that handler and to a file that is not there.
-                if request.tx.state.found == Found::Missing {
+                if request.tx.state.found == FileKind::Missing {
                     request.kind = PathKind::Missing;
                 }
                 Ok(())

@@ -1,11 +1,11 @@
 //! The first phases: from a URL's path to the file, and to the rules of its folder
 //! (`ap_core_translate`, `ap_directory_walk`).
 
-use howdah_htaccess::transaction::Found;
+use howdah_htaccess::transaction::FileKind;
 use memchr::memchr;
 
 use super::{Evaluation, PhaseEnd, PhaseRequest, shown, step};
-use crate::documents::{DocumentHost, FileHandle, Look, PathKind};
+use crate::documents::{DocumentHost, DocumentLook, FileHandle, PathKind};
 use crate::normal::normalize;
 
 impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
@@ -70,11 +70,11 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         }
     }
 
-    fn look(&mut self, request: &PhaseRequest<'r>) -> Look {
+    fn look(&mut self, request: &PhaseRequest<'r>) -> DocumentLook {
         if request.path.fits() {
             self.host.look(&request.path)
         } else {
-            Look {
+            DocumentLook {
                 kind: PathKind::Missing,
                 file: FileHandle::NONE,
                 rules: None,
@@ -83,7 +83,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     }
 
     /// Goes down from the root to the first component that is not a folder.
-    fn walk_down(&mut self, request: &mut PhaseRequest<'r>) -> Look {
+    fn walk_down(&mut self, request: &mut PhaseRequest<'r>) -> DocumentLook {
         let whole = request.path.relative().to_vec();
         request.path.truncate_relative(0);
         let mut start = 0;
@@ -104,9 +104,9 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         state.filename.clear();
         state.filename.extend_from_slice(request.path.absolute_bytes());
         state.found = match request.kind {
-            PathKind::File => Found::File,
-            PathKind::Directory => Found::Directory,
-            PathKind::Missing | PathKind::Forbidden => Found::Missing,
+            PathKind::File => FileKind::File,
+            PathKind::Directory => FileKind::Directory,
+            PathKind::Missing | PathKind::Forbidden => FileKind::Missing,
         };
         if !request.slash {
             return;

@@ -14,7 +14,7 @@ use crate::resolution::{Resolution, Script};
 use crate::resolve::{ALLOW_FILE, options};
 
 /// The result of a handler.
-pub(super) enum Handled {
+pub(super) enum HandlerResult {
     Answer(Resolution),
     /// The phases begin again with this URL, path and query.
     Internal(Vec<u8>),
@@ -71,12 +71,15 @@ impl Handler {
 
 impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     /// Runs the handler.
-    pub(super) fn handle(&mut self, request: &mut PhaseRequest<'r>) -> Result<Handled, PhaseEnd> {
+    pub(super) fn handle(
+        &mut self,
+        request: &mut PhaseRequest<'r>,
+    ) -> Result<HandlerResult, PhaseEnd> {
         if let Some((uri, args)) = request.internal.take() {
-            return Ok(Handled::Internal(target::join(&uri, args.as_deref())));
+            return Ok(HandlerResult::Internal(target::join(&uri, args.as_deref())));
         }
         if let Some((upstream, target)) = request.proxied.take() {
-            return Ok(Handled::Answer(Resolution::Proxy { upstream, target }));
+            return Ok(HandlerResult::Answer(Resolution::Proxy { upstream, target }));
         }
         let resolution = match Handler::of(request) {
             Handler::Php => self.run_script(request),
@@ -93,7 +96,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
                 Err(PhaseEnd::FORBIDDEN)
             }
         };
-        resolution.map(Handled::Answer)
+        resolution.map(HandlerResult::Answer)
     }
 
     fn run_script(&mut self, request: &mut PhaseRequest<'r>) -> Result<Resolution, PhaseEnd> {

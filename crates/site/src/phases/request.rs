@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use howdah_htaccess::{Client, Settings, State, Transaction};
 
-use crate::documents::{FileHandle, Look, PathKind};
+use crate::documents::{DocumentLook, FileHandle, PathKind};
 use crate::path::DocumentPath;
 use crate::rules::Rules;
 
@@ -18,7 +18,7 @@ pub(crate) struct KnownPath {
     /// Whether some component starts with a dot.
     pub(crate) dotted: bool,
     /// The host's answer about the path.
-    pub(crate) look: Look,
+    pub(crate) look: DocumentLook,
 }
 
 /// One request in the phases.
@@ -36,7 +36,7 @@ pub(crate) struct PhaseRequest<'r> {
     /// The place where the host keeps what is at `path`.
     pub(super) file: FileHandle,
     /// The host's answer about `path`, where that is known before the phases begin.
-    pub(super) look: Option<Look>,
+    pub(super) look: Option<DocumentLook>,
     /// The rules of the folder.
     pub(super) rules: Option<Rc<Rules>>,
     /// The settings in force, sections included.
@@ -51,7 +51,7 @@ pub(crate) struct PhaseRequest<'r> {
     /// to be parsed as a URL.
     pub(super) internal: Option<(Vec<u8>, Option<Vec<u8>>)>,
     /// The handler and the type that the site's own rules have forced.
-    pub(super) forced: Option<Box<Forced>>,
+    pub(super) forced: Option<Box<ForcedHandler>>,
     /// The number of the upstream that the request is for, and the target to ask it for.
     pub(super) proxied: Option<(usize, Vec<u8>)>,
     /// Whether a sub-request has taken its place.
@@ -62,7 +62,7 @@ pub(crate) struct PhaseRequest<'r> {
 
 /// A handler and a media type that rules have forced (`H=`, `T=`).
 #[derive(Default)]
-pub(super) struct Forced {
+pub(super) struct ForcedHandler {
     pub(super) handler: Option<Vec<u8>>,
     pub(super) content_type: Option<Vec<u8>>,
     pub(super) charset: Option<Vec<u8>>,

@@ -12,7 +12,7 @@ use howdah_http::{Fields, Method, Scheme, Status};
 
 use super::content;
 use super::evaluation_context::PhaseContext;
-use super::handler::Handled;
+use super::handler::HandlerResult;
 use super::{Evaluation, KnownPath, PhaseEnd, PhaseRequest, shown, step, target};
 use crate::documents::DocumentHost;
 use crate::resolution::{Resolution, Resolved};
@@ -56,7 +56,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         request: &mut PhaseRequest<'r>,
         path: &[u8],
         before: Option<&PassedAccess>,
-    ) -> Result<Handled, PhaseEnd> {
+    ) -> Result<HandlerResult, PhaseEnd> {
         let ended = self.process(request, path, before);
         if self.unverified.is_some() {
             return Err(PhaseEnd::Later);
@@ -71,7 +71,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         &mut self,
         request: &mut PhaseRequest<'r>,
         mut before: Vec<PassedAccess>,
-        mut ended: Result<Handled, PhaseEnd>,
+        mut ended: Result<HandlerResult, PhaseEnd>,
     ) -> Resolved {
         loop {
             if let Some(most) = self.exhausted() {
@@ -79,8 +79,10 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
             }
             let mut keeps_vary = false;
             let next = match ended {
-                Ok(Handled::Answer(resolution)) => return self.answer(request, before, resolution),
-                Ok(Handled::Internal(target)) => {
+                Ok(HandlerResult::Answer(resolution)) => {
+                    return self.answer(request, before, resolution);
+                }
+                Ok(HandlerResult::Internal(target)) => {
                     keeps_vary = true;
                     NextRound::Request(target)
                 }

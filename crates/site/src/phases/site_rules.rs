@@ -7,7 +7,7 @@ use howdah_htaccess::modules::{rewrite, setenvif};
 use howdah_htaccess::settings::ServerSettings;
 
 use super::evaluation_context::PhaseContext;
-use super::request::Forced;
+use super::request::ForcedHandler;
 use super::{Evaluation, PhaseEnd, PhaseRequest, shown, step, target};
 use crate::documents::DocumentHost;
 
@@ -59,7 +59,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         let mut context = PhaseContext::new(self, &request.path, request.kind);
         let outcome = rewrite::translate(&mut request.tx, config, &mut context);
         let state = &mut request.tx.state;
-        let forced = Forced {
+        let forced = ForcedHandler {
             handler: state.handler.take(),
             content_type: state.content_type.take(),
             charset: state.charset.take(),

@@ -4,12 +4,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use howdah_htaccess::Unrepeatable;
-use howdah_htaccess::host::{Host, Probe, ProbeKind, Verified};
+use howdah_htaccess::host::{Host, PasswordVerdict, Probe, ProbeKind};
 use howdah_htaccess::{Client, CompileContext, compile};
 use howdah_http::{Method, Request};
 
 use super::{check, check_path, one_root};
-use crate::documents::{DocumentHost, FileHandle, Look, PathKind};
+use crate::documents::{DocumentHost, DocumentLook, FileHandle, PathKind};
 use crate::path::{DocumentPath, Scratch};
 use crate::resolution::Resolution;
 use crate::rules::Rules;
@@ -91,11 +91,11 @@ impl DocumentHost for Ruled {
         }
     }
 
-    fn look(&mut self, path: &DocumentPath) -> Look {
+    fn look(&mut self, path: &DocumentPath) -> DocumentLook {
         let is_below = path.relative() == b"a" || path.relative().starts_with(b"a/");
         let rules = if is_below { &self.folder } else { &self.root };
         let rules = Some(Rc::clone(rules));
-        Look {
+        DocumentLook {
             kind: self.kind(path),
             file: FileHandle::NONE,
             rules,
@@ -122,8 +122,12 @@ impl Host for Ruled {
         [&b"x.html"[..], b"x.de.html", b"index.php"].map(Box::from).to_vec()
     }
 
-    fn verify(&mut self, _: Unrepeatable, hash: &[u8], password: &[u8]) -> Verified {
-        if hash == password { Verified::Yes } else { Verified::No }
+    fn verify(&mut self, _: Unrepeatable, hash: &[u8], password: &[u8]) -> PasswordVerdict {
+        if hash == password {
+            PasswordVerdict::Yes
+        } else {
+            PasswordVerdict::No
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use super::files::{self, hash_of, hashes, realm_hash_of};
 use super::{ask, base64, note, password, realm, rendered, shown};
 use crate::evaluation_context::EvaluationContext;
 use crate::expression::StringExpression;
-use crate::host::Verified;
+use crate::host::PasswordVerdict;
 use crate::merge::Merge;
 use crate::transaction::Denial;
 use crate::transaction::Transaction;
@@ -61,8 +61,8 @@ pub(super) fn authenticate(
         // The comparison takes as long as for a user who is there.
         Ok(FoundUser::Nobody { like: Some(hash) }) => {
             match context.host().verify(tx.client.depends_on_everything(), &hash, &password) {
-                Verified::Yes | Verified::No => Err("not found"),
-                Verified::Later => {
+                PasswordVerdict::Yes | PasswordVerdict::No => Err("not found"),
+                PasswordVerdict::Later => {
                     context.await_password(&hash, &password);
                     return Err(Denial::Later);
                 }
@@ -155,9 +155,9 @@ fn verified(
             );
         }
         match context.host().verify(tx.client.depends_on_everything(), hash, password) {
-            Verified::Yes => true,
-            Verified::No => false,
-            Verified::Later => {
+            PasswordVerdict::Yes => true,
+            PasswordVerdict::No => false,
+            PasswordVerdict::Later => {
                 context.await_password(hash, password);
                 return Err(Denial::Later);
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use howdah_http::{ResponseHead, is_field_value, is_token};
 
 use super::Config;
-use super::rule::{Action, HeaderCondition, HeaderRule, Value};
+use super::rule::{HeaderCondition, HeaderRule, RuleAction, RuleValue};
 
 impl Config {
     /// Whether the result of [`response`](super::response) depends only on the head: on no
@@ -15,8 +15,8 @@ impl Config {
     pub fn is_constant(&self) -> bool {
         self.always.iter().chain(&self.success).all(|rule| {
             matches!(rule.condition, HeaderCondition::Always | HeaderCondition::Never)
-                && matches!(rule.value, Value::Constant(_))
-                && !matches!(rule.action, Action::Echo(_) | Action::Note)
+                && matches!(rule.value, RuleValue::Constant(_))
+                && !matches!(rule.action, RuleAction::Echo(_) | RuleAction::Note)
         })
     }
 
@@ -52,7 +52,7 @@ impl Config {
         self.always.iter().chain(&self.success).any(|rule| {
             rule.is_content_type()
                 || matches!(rule.condition, HeaderCondition::Expression(_))
-                || matches!(rule.value, Value::Expression(_))
+                || matches!(rule.value, RuleValue::Expression(_))
         })
     }
 }
@@ -62,8 +62,10 @@ impl HeaderRule {
     pub(super) fn classified(self) -> HeaderRule {
         let is_plain = match (&self.condition, &self.action, &self.value) {
             (HeaderCondition::Never, ..) => true,
-            (HeaderCondition::Always, Action::Set, Value::Constant(value)) => is_field_value(value),
-            (HeaderCondition::Always, Action::Unset, _) => true,
+            (HeaderCondition::Always, RuleAction::Set, RuleValue::Constant(value)) => {
+                is_field_value(value)
+            }
+            (HeaderCondition::Always, RuleAction::Unset, _) => true,
             _ => false,
         };
         let is_plain = is_plain && is_token(&self.name) && !self.is_content_type();
@@ -73,7 +75,7 @@ impl HeaderRule {
     /// Returns the value that a plain rule sets; `None` where it unsets.
     fn plain_value(&self) -> Option<&[u8]> {
         match (&self.action, &self.value) {
-            (Action::Set, Value::Constant(value)) => Some(value),
+            (RuleAction::Set, RuleValue::Constant(value)) => Some(value),
             _ => None,
         }
     }

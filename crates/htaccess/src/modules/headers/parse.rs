@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::rule::{Action, HeaderCondition, HeaderRule, Value};
+use super::rule::{HeaderCondition, HeaderRule, RuleAction, RuleValue};
 use super::{Config, format};
 use crate::directive::Call;
 use crate::expression::Expression;
@@ -63,22 +63,24 @@ fn rule(
     let HeaderWords { name, value, replacement, clause } = split(&action, rest)?;
     let needed = || value.as_deref().ok_or_else(|| Complaint::new("this action needs a value"));
     let (action, value) = match &action[..] {
-        b"set" => (Action::Set, parse_value(needed()?)?),
-        b"setifempty" => (Action::SetIfEmpty, parse_value(needed()?)?),
-        b"add" => (Action::Add, parse_value(needed()?)?),
-        b"append" => (Action::Append, parse_value(needed()?)?),
-        b"merge" => (Action::Merge, parse_value(needed()?)?),
+        b"set" => (RuleAction::Set, parse_value(needed()?)?),
+        b"setifempty" => (RuleAction::SetIfEmpty, parse_value(needed()?)?),
+        b"add" => (RuleAction::Add, parse_value(needed()?)?),
+        b"append" => (RuleAction::Append, parse_value(needed()?)?),
+        b"merge" => (RuleAction::Merge, parse_value(needed()?)?),
         b"note" if !is_response => {
             return Err(Complaint::new("note is for Header, not for RequestHeader"));
         }
-        b"note" => (Action::Note, parse_value(needed()?)?),
-        b"unset" => (Action::Unset, Value::Constant(Box::default())),
-        b"echo" if is_response => (Action::Echo(pattern(&name)?), Value::Constant(Box::default())),
+        b"note" => (RuleAction::Note, parse_value(needed()?)?),
+        b"unset" => (RuleAction::Unset, RuleValue::Constant(Box::default())),
+        b"echo" if is_response => {
+            (RuleAction::Echo(pattern(&name)?), RuleValue::Constant(Box::default()))
+        }
         b"echo" => return Err(Complaint::new("echo is for Header, not for RequestHeader")),
         b"edit" | b"edit*" => {
             let replacement = replacement
                 .ok_or_else(|| Complaint::new("edit needs a match and a replacement"))?;
-            let edit = Action::Edit {
+            let edit = RuleAction::Edit {
                 pattern: pattern(needed()?)?,
                 every: action.ends_with(b"*"),
             };
@@ -128,17 +130,17 @@ fn pattern(text: &[u8]) -> Result<Pattern, Complaint> {
         .map_err(|bad| Complaint::new(format!("bad regular expression: {}", bad.message)))
 }
 
-fn parse_value(text: &[u8]) -> Result<Value, Complaint> {
+fn parse_value(text: &[u8]) -> Result<RuleValue, Complaint> {
     if let Some(expression) = text.strip_prefix(b"expr=") {
         return Expression::string(expression)
-            .map(|expression| Value::Expression(Box::new(expression)))
+            .map(|expression| RuleValue::Expression(Box::new(expression)))
             .map_err(|bad| Complaint::new(format!("bad expression: {}", bad.message)));
     }
     let mut parts = format::parse(text).map_err(unknown_format)?;
     Ok(match &mut parts[..] {
-        [] => Value::Constant(Box::default()),
-        [format::FormatPart::Text(text)] => Value::Constant(std::mem::take(text)),
-        _ => Value::Parts(parts.into()),
+        [] => RuleValue::Constant(Box::default()),
+        [format::FormatPart::Text(text)] => RuleValue::Constant(std::mem::take(text)),
+        _ => RuleValue::Parts(parts.into()),
     })
 }
 

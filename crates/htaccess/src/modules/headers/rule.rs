@@ -15,11 +15,11 @@ pub(super) struct HeaderRule {
     /// The directive as it was written, for messages.
     pub text: Box<str>,
     /// The action.
-    pub action: Action,
+    pub action: RuleAction,
     /// The field; for `echo` the pattern's text.
     pub name: Box<[u8]>,
     /// The value, or the replacement of a match.
-    pub value: Value,
+    pub value: RuleValue,
     /// The condition.
     pub condition: HeaderCondition,
     /// Whether the rule always sets or unsets another field than Content-Type, to a value that can
@@ -29,7 +29,7 @@ pub(super) struct HeaderRule {
 
 /// The action on a field.
 #[derive(Debug)]
-pub(super) enum Action {
+pub(super) enum RuleAction {
     /// `set`: replaces all lines.
     Set,
     /// `setifempty`: sets the field where it has no line.
@@ -52,7 +52,7 @@ pub(super) enum Action {
 
 /// A value.
 #[derive(Debug)]
-pub(super) enum Value {
+pub(super) enum RuleValue {
     /// Always the same.
     Constant(Box<[u8]>),
     /// With format specifiers.
@@ -78,12 +78,12 @@ impl HeaderRule {
     /// Whether the rule may take long: it has an expression or a pattern for PCRE2.
     pub(super) fn may_take_long(&self) -> bool {
         let has_pattern = match &self.action {
-            Action::Echo(pattern) | Action::Edit { pattern, .. } => pattern.is_for_engine(),
+            RuleAction::Echo(pattern) | RuleAction::Edit { pattern, .. } => pattern.is_for_engine(),
             _ => false,
         };
         has_pattern
             || matches!(self.condition, HeaderCondition::Expression(_))
-            || matches!(self.value, Value::Expression(_))
+            || matches!(self.value, RuleValue::Expression(_))
     }
 
     /// Whether the field is the response's media type, which Apache keeps apart from the others.

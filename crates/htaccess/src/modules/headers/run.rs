@@ -6,7 +6,7 @@ use std::sync::Arc;
 use howdah_http::{Fields, Status, is_field_value, is_token};
 
 use super::format;
-use super::rule::{Action, HeaderCondition, HeaderRule, Value};
+use super::rule::{HeaderCondition, HeaderRule, RuleAction, RuleValue};
 use crate::evaluation_context::EvaluationContext;
 use crate::fields::append;
 use crate::pattern::Captures;
@@ -157,7 +157,7 @@ fn act(
     context: &mut dyn EvaluationContext,
 ) -> Result<(), Status> {
     match &rule.action {
-        Action::Unset => {
+        RuleAction::Unset => {
             if table.contains(tx, &rule.name) {
                 table.edit(tx).remove(&rule.name);
             }
@@ -166,9 +166,11 @@ fn act(
             }
             Ok(())
         }
-        Action::Echo(pattern) => echo(tx, rule, pattern),
-        Action::Edit { pattern, every } => edit::edit(tx, rule, table, context, pattern, *every),
-        Action::Note => {
+        RuleAction::Echo(pattern) => echo(tx, rule, pattern),
+        RuleAction::Edit { pattern, every } => {
+            edit::edit(tx, rule, table, context, pattern, *every)
+        }
+        RuleAction::Note => {
             let name = render(rule, tx, context);
             if let Some(value) = table.read(tx).value(&rule.name).map(<[u8]>::to_vec) {
                 tx.state.notes.set(&name, &value);
@@ -180,8 +182,8 @@ fn act(
             tx.client.meter().note(value.len() as u64 / 16);
             let value = checked(tx, rule, value)?;
             let sets = match rule.action {
-                Action::Set => true,
-                Action::SetIfEmpty => !table.contains(tx, &rule.name),
+                RuleAction::Set => true,
+                RuleAction::SetIfEmpty => !table.contains(tx, &rule.name),
                 _ => false,
             };
             if sets && table.holds_media_type(rule) {
@@ -200,9 +202,9 @@ fn render<'r>(
     context: &mut dyn EvaluationContext,
 ) -> Cow<'r, [u8]> {
     match &rule.value {
-        Value::Constant(value) => Cow::Borrowed(value),
-        Value::Parts(parts) => Cow::Owned(format::render(parts, tx, context)),
-        Value::Expression(expression) => {
+        RuleValue::Constant(value) => Cow::Borrowed(value),
+        RuleValue::Parts(parts) => Cow::Owned(format::render(parts, tx, context)),
+        RuleValue::Expression(expression) => {
             match expression.render(tx, context, &mut Captures::default()) {
                 Ok(value) => Cow::Owned(value),
                 Err(error) => {
@@ -259,10 +261,10 @@ fn unfold(value: &[u8]) -> Vec<u8> {
 fn put(fields: &mut Fields, rule: &HeaderRule, value: &[u8]) {
     let name = &rule.name;
     match rule.action {
-        Action::Set => fields.set(name, value),
-        Action::SetIfEmpty if fields.contains(name) => {}
-        Action::Merge if fields.value(name).is_some_and(|list| is_member(list, value)) => {}
-        Action::Append | Action::Merge => append(fields, name, value),
+        RuleAction::Set => fields.set(name, value),
+        RuleAction::SetIfEmpty if fields.contains(name) => {}
+        RuleAction::Merge if fields.value(name).is_some_and(|list| is_member(list, value)) => {}
+        RuleAction::Append | RuleAction::Merge => append(fields, name, value),
         _ => fields.push(name, value),
     }
 }

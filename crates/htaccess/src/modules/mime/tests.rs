@@ -122,7 +122,7 @@ fn folders_below() {
 fn a_folder_has_a_type_of_its_own() {
     let request = request("/a.html", "");
     let mut tx = transaction(&request);
-    tx.state.found = Found::Directory;
+    tx.state.found = FileKind::Directory;
     find_type(&mut tx, None, &base);
     assert_eq!(tx.state.content_type.as_deref(), Some(DIRECTORY));
 }

@@ -13,7 +13,7 @@ use crate::host::ProbeKind;
 use crate::mistake::{Complaint, Place};
 use crate::number;
 use crate::pattern::{Captures, Pattern};
-use crate::transaction::Found;
+use crate::transaction::FileKind;
 use crate::work::Meter;
 
 /// A compiled condition.
@@ -205,7 +205,7 @@ pub(super) struct Known<'k> {
     /// The name before any rule changed it.
     pub filename: &'k [u8],
     /// The kind of that file.
-    pub found: Found,
+    pub found: FileKind,
 }
 
 #[derive(Default)]
@@ -294,9 +294,9 @@ fn file(
 ) -> bool {
     if path == known.filename {
         match (test, known.found) {
-            (FileTest::File, found) => return found == Found::File,
-            (FileTest::Directory, found) => return found == Found::Directory,
-            (FileTest::NotEmpty, Found::Missing | Found::Directory) => return false,
+            (FileTest::File, found) => return found == FileKind::File,
+            (FileTest::Directory, found) => return found == FileKind::Directory,
+            (FileTest::NotEmpty, FileKind::Missing | FileKind::Directory) => return false,
             _ => {}
         }
     }

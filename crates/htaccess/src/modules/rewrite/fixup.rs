@@ -7,7 +7,7 @@ use super::{Config, RewriteOptions, RewriteOutcome, trace, url};
 use crate::escape;
 use crate::evaluation_context::EvaluationContext;
 use crate::fields::can_be_sent;
-use crate::transaction::{Found, State, Transaction};
+use crate::transaction::{FileKind, State, Transaction};
 
 /// Rewrites a request by the rules of a folder.
 pub fn fixup(
@@ -214,9 +214,11 @@ fn internal(run: &mut RewriteRun<'_, '_>, config: &Config) -> RewriteOutcome {
         let is_php = memchr::memmem::find(handler, b"php").is_some();
         let is_whole = run.transaction.state.path_info.is_empty();
         match run.transaction.state.found {
-            Found::File if !is_php && is_whole => return RewriteOutcome::Status(Status::FORBIDDEN),
-            Found::Directory if !run.transaction.state.filename.ends_with(b"/") => {}
-            _ => run.transaction.state.found = Found::Missing,
+            FileKind::File if !is_php && is_whole => {
+                return RewriteOutcome::Status(Status::FORBIDDEN);
+            }
+            FileKind::Directory if !run.transaction.state.filename.ends_with(b"/") => {}
+            _ => run.transaction.state.found = FileKind::Missing,
         }
         return force_type(run, RewriteOutcome::Continue);
     }

@@ -9,7 +9,7 @@ use super::variables::RewriteVariable;
 use crate::evaluation_context::{EvaluationContext, SubRequestFacts};
 use crate::subrequest::{lookup_file, may_ask};
 use crate::transaction::Transaction;
-use crate::variables::Server;
+use crate::variables::ServerVariable;
 
 /// The results of sub-requests for the subject of a rule, where its strings ask for them.
 #[derive(Debug, Default)]
@@ -70,21 +70,21 @@ impl LookAhead {
                 Some(value) => value,
                 None => return context.host().variable(name).unwrap_or_default().into(),
             },
-            RewriteVariable::Server(Server::Filename) => &found.filename,
-            RewriteVariable::Server(Server::Uri) => &found.uri,
-            RewriteVariable::Server(Server::RemoteUser) => {
+            RewriteVariable::Server(ServerVariable::Filename) => &found.filename,
+            RewriteVariable::Server(ServerVariable::Uri) => &found.uri,
+            RewriteVariable::Server(ServerVariable::RemoteUser) => {
                 found.user.as_deref().unwrap_or_default()
             }
-            RewriteVariable::Server(Server::PathInfo) => &found.path_info,
-            RewriteVariable::Server(Server::QueryString) => {
+            RewriteVariable::Server(ServerVariable::PathInfo) => &found.path_info,
+            RewriteVariable::Server(ServerVariable::QueryString) => {
                 found.args.as_deref().unwrap_or_default()
             }
-            RewriteVariable::Server(Server::AuthType) => {
+            RewriteVariable::Server(ServerVariable::AuthType) => {
                 found.auth_type.unwrap_or_default().as_bytes()
             }
-            RewriteVariable::Server(Server::Method) => b"GET",
-            RewriteVariable::Server(Server::IsSubrequest) => b"true",
-            RewriteVariable::Server(Server::Protocol) => b"INCLUDED",
+            RewriteVariable::Server(ServerVariable::Method) => b"GET",
+            RewriteVariable::Server(ServerVariable::IsSubrequest) => b"true",
+            RewriteVariable::Server(ServerVariable::Protocol) => b"INCLUDED",
             other => return other.value(expansion, context),
         })
     }

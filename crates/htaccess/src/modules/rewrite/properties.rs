@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::evaluation_context::{EvaluationContext, SubRequestFacts};
 use crate::host::{Host, Probe, ProbeKind};
 use crate::trace::Trace;
-use crate::transaction::{Found, State, Transaction};
+use crate::transaction::{FileKind, State, Transaction};
 use crate::{CompileContext, compile};
 
 /// A file of directives, a path, a query and a request field's value, with zero bytes between them.
@@ -86,9 +86,9 @@ fn state(path: &[u8], query: &[u8]) -> State {
             rest => [b"/", &path[path.len() - rest + 1..]].concat(),
         },
         found: if path.len().is_multiple_of(2) {
-            Found::Missing
+            FileKind::Missing
         } else {
-            Found::File
+            FileKind::File
         },
         ..State::default()
     }

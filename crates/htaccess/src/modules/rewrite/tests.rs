@@ -6,7 +6,7 @@ use crate::host::{Host, Probe, ProbeKind};
 use crate::modules::rewrite::{self, RewriteOutcome};
 use crate::testing::{request, settings, transaction};
 use crate::trace::Trace;
-use crate::transaction::{Found, Transaction};
+use crate::transaction::{FileKind, Transaction};
 use crate::{Settings, State};
 
 mod conditions;
@@ -131,16 +131,16 @@ pub(super) fn check(table: &[(&str, &str, &str)]) {
 fn walk(state: &mut State) {
     let mut end = 0;
     let path = [b"/srv", &state.uri[..]].concat();
-    state.found = Found::Directory;
-    while end < path.len() && state.found == Found::Directory {
+    state.found = FileKind::Directory;
+    while end < path.len() && state.found == FileKind::Directory {
         let next = path[end + 1..].iter().position(|&byte| byte == b'/');
         end = next.map_or(path.len(), |next| end + 1 + next);
         state.found = match kind(&path[..end]) {
-            Some(ProbeKind::Directory) => Found::Directory,
-            Some(_) => Found::File,
-            None => Found::Missing,
+            Some(ProbeKind::Directory) => FileKind::Directory,
+            Some(_) => FileKind::File,
+            None => FileKind::Missing,
         };
-        if path[end..] == *b"/" && state.found == Found::Directory {
+        if path[end..] == *b"/" && state.found == FileKind::Directory {
             end += 1;
         }
     }

@@ -6,13 +6,13 @@ use super::expansion::Expansion;
 use super::url;
 use crate::evaluation_context::EvaluationContext;
 use crate::transaction::Transaction;
-use crate::variables::{Server, field, field_value, fixed, origin, tls_variable};
+use crate::variables::{ServerVariable, field, field_value, fixed, origin, tls_variable};
 
 /// A compiled variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RewriteVariable {
     /// A variable with a fixed name.
-    Server(Server),
+    Server(ServerVariable),
     /// `HTTP:name`, and the names of request fields.
     Field(Box<[u8]>),
     /// `ENV:name`.
@@ -39,7 +39,7 @@ impl RewriteVariable {
                 _ if name.len() == 4 => RewriteVariable::Unknown,
                 b"ENV" => RewriteVariable::Environment(name[4..].into()),
                 b"SSL" if name[4..].eq_ignore_ascii_case(b"HTTPS") => {
-                    RewriteVariable::Server(Server::Https)
+                    RewriteVariable::Server(ServerVariable::Https)
                 }
                 b"SSL" => RewriteVariable::Tls(name[4..].into()),
                 _ => RewriteVariable::Unknown,

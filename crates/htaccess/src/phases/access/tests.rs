@@ -13,7 +13,7 @@ use crate::Client;
 use crate::Settings;
 use crate::client::Unrepeatable;
 use crate::evaluation_context::EvaluationContext;
-use crate::host::{Host, LookedUp, Owners, Verified};
+use crate::host::{Host, LookedUp, Owners, PasswordVerdict};
 use crate::modules::auth::password;
 use crate::testing::{request, settings, transaction};
 use crate::trace::Trace;
@@ -51,11 +51,11 @@ impl Host for Site {
         };
         Some(content.into())
     }
-    fn verify(&mut self, _: Unrepeatable, hash: &[u8], password: &[u8]) -> Verified {
+    fn verify(&mut self, _: Unrepeatable, hash: &[u8], password: &[u8]) -> PasswordVerdict {
         match password::fits(hash, password) {
-            _ if self.is_slow => Verified::Later,
-            true => Verified::Yes,
-            false => Verified::No,
+            _ if self.is_slow => PasswordVerdict::Later,
+            true => PasswordVerdict::Yes,
+            false => PasswordVerdict::No,
         }
     }
     fn host_name(&mut self, _: Unrepeatable, address: IpAddr) -> LookedUp<Vec<u8>> {

@@ -55,7 +55,7 @@ impl Source for Scripted {
     fn poll_available(
         &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Available, SourceError>> {
+    ) -> Poll<Result<AvailableContent, SourceError>> {
         match self.turns.pop_front() {
             None => self.is_last = true,
             Some(Turn::Say(bytes)) => self.ready.extend_from_slice(bytes),
@@ -72,7 +72,7 @@ impl Source for Scripted {
         if self.ready.is_empty() && !self.is_last {
             return Poll::Pending;
         }
-        Poll::Ready(Ok(Available {
+        Poll::Ready(Ok(AvailableContent {
             bytes: self.ready.len(),
             is_last: self.is_last,
             is_urgent: self.is_urgent,
@@ -329,7 +329,7 @@ impl Source for Tee {
     fn poll_available(
         &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Available, SourceError>> {
+    ) -> Poll<Result<AvailableContent, SourceError>> {
         self.inner.poll_available(context)
     }
 

@@ -6,11 +6,11 @@ use super::toml_text;
 pub(super) struct FpmDirective {
     name: &'static str,
     /// Returns the equal of the directive with this value.
-    pub(super) equal: fn(&str) -> Equal,
+    pub(super) equal: fn(&str) -> FpmEqual,
 }
 
 /// The equal of a directive.
-pub(super) enum Equal {
+pub(super) enum FpmEqual {
     /// A key of `[site.php]`, and its value as TOML.
     Key(&'static str, String),
     /// A time after which every script is ended, as TOML. It takes two keys of `[site.php]`.
@@ -45,102 +45,102 @@ macro_rules! directives {
 directives! {
     "user" => |value| named("user", value),
     "group" => |value| named("group", value),
-    "prefix" => |_| Equal::None("paths are absolute, or start at the configuration's folder"),
-    "listen" => |_| Equal::None(SOCKET),
-    "listen.backlog" => |_| Equal::None("`queue` bounds the requests that wait for a worker"),
-    "listen.owner" => |_| Equal::None(SOCKET),
-    "listen.group" => |_| Equal::None(SOCKET),
-    "listen.mode" => |_| Equal::None(SOCKET),
-    "listen.acl_users" => |_| Equal::None(SOCKET),
-    "listen.acl_groups" => |_| Equal::None(SOCKET),
-    "listen.allowed_clients" => |_| Equal::None(SOCKET),
-    "listen.setfib" => |_| Equal::None(SOCKET),
+    "prefix" => |_| FpmEqual::None("paths are absolute, or start at the configuration's folder"),
+    "listen" => |_| FpmEqual::None(SOCKET),
+    "listen.backlog" => |_| FpmEqual::None("`queue` bounds the requests that wait for a worker"),
+    "listen.owner" => |_| FpmEqual::None(SOCKET),
+    "listen.group" => |_| FpmEqual::None(SOCKET),
+    "listen.mode" => |_| FpmEqual::None(SOCKET),
+    "listen.acl_users" => |_| FpmEqual::None(SOCKET),
+    "listen.acl_groups" => |_| FpmEqual::None(SOCKET),
+    "listen.allowed_clients" => |_| FpmEqual::None(SOCKET),
+    "listen.setfib" => |_| FpmEqual::None(SOCKET),
     "process.priority" => |value| match value.parse::<i32>() {
         // The kernel has no 20 and takes it for 19.
-        Ok(nice) if (-20..=20).contains(&nice) => Equal::Key("nice", nice.min(19).to_string()),
-        Ok(_) | Err(_) => Equal::None("it is no number from -19 to 20"),
+        Ok(nice) if (-20..=20).contains(&nice) => FpmEqual::Key("nice", nice.min(19).to_string()),
+        Ok(_) | Err(_) => FpmEqual::None("it is no number from -19 to 20"),
     },
     "process.dumpable" => |value| match is_on(value) {
-        Some(false) => Equal::Default,
-        _ => Equal::None("`core` in `[site.php.rlimits]` permits core dumps"),
+        Some(false) => FpmEqual::Default,
+        _ => FpmEqual::None("`core` in `[site.php.rlimits]` permits core dumps"),
     },
-    "apparmor_hat" => |_| Equal::None("`sandbox` confines each pool"),
+    "apparmor_hat" => |_| FpmEqual::None("`sandbox` confines each pool"),
     "pm" => |value| match value {
-        "static" | "dynamic" | "ondemand" => Equal::Key("mode", toml_text(value)),
-        _ => Equal::None("it is no mode of php-fpm"),
+        "static" | "dynamic" | "ondemand" => FpmEqual::Key("mode", toml_text(value)),
+        _ => FpmEqual::None("it is no mode of php-fpm"),
     },
     "pm.max_children" => |value| number("workers", value),
     "pm.start_servers" => |value| match value {
-        "0" => Equal::Default,
+        "0" => FpmEqual::Default,
         _ => number("start_workers", value),
     },
     "pm.min_spare_servers" => |value| number("min_spare_workers", value),
     "pm.max_spare_servers" => |value| number("max_spare_workers", value),
-    "pm.max_spawn_rate" => |_| Equal::None("workers that requests need are started at once"),
+    "pm.max_spawn_rate" => |_| FpmEqual::None("workers that requests need are started at once"),
     "pm.process_idle_timeout" => |value| {
         duration("idle_timeout", value, "a worker sleeps for a while before it ends")
     },
     "pm.max_requests" => |value| number("max_requests", value),
     "pm.status_path" => |value| text("status_path", value),
-    "pm.status_listen" => |_| Equal::None("`admin` at the top is a listener for monitors"),
+    "pm.status_listen" => |_| FpmEqual::None("`admin` at the top is a listener for monitors"),
     "ping.path" => |value| text("ping_path", value),
     "ping.response" => |value| text("ping_response", value),
-    "access.log" => |_| Equal::None("`access_log` in `[[site]]` is the log of the web server"),
-    "access.format" => |_| Equal::None("`access_log_format` in `[[site]]` has Apache's words"),
-    "access.suppress_path" => |_| Equal::None("the access log has every request"),
-    "slowlog" => |_| Equal::None("the error log has slow scripts, as lines of the site"),
+    "access.log" => |_| FpmEqual::None("`access_log` in `[[site]]` is the log of the web server"),
+    "access.format" => |_| FpmEqual::None("`access_log_format` in `[[site]]` has Apache's words"),
+    "access.suppress_path" => |_| FpmEqual::None("the access log has every request"),
+    "slowlog" => |_| FpmEqual::None("the error log has slow scripts, as lines of the site"),
     "request_slowlog_timeout" => |value| match value.trim_end_matches(['s', 'm', 'h', 'd', ' ']) {
-        "0" => Equal::Default,
+        "0" => FpmEqual::Default,
         _ => duration("slow_after", value, ""),
     },
     "request_slowlog_trace_depth" => |value| number("slow_trace_depth", value),
     "request_terminate_timeout" => |value| {
-        time(value, NO_TIME_LIMIT).map_or_else(|other| other, Equal::Time)
+        time(value, NO_TIME_LIMIT).map_or_else(|other| other, FpmEqual::Time)
     },
     "request_terminate_timeout_track_finished" => |value| match is_on(value) {
-        Some(true) => Equal::Default,
-        _ => Equal::None("a script keeps its time limit after `fastcgi_finish_request`"),
+        Some(true) => FpmEqual::Default,
+        _ => FpmEqual::None("a script keeps its time limit after `fastcgi_finish_request`"),
     },
     "rlimit_files" => |value| limit("nofile", value),
     "rlimit_core" => |value| match value {
-        "unlimited" => Equal::None("give a size as `core` in `[site.php.rlimits]`"),
+        "unlimited" => FpmEqual::None("give a size as `core` in `[site.php.rlimits]`"),
         _ => limit("core", value),
     },
     "chroot" => |value| match value {
-        "" => Equal::Default,
-        _ => Equal::Cage(value.to_owned()),
+        "" => FpmEqual::Default,
+        _ => FpmEqual::Cage(value.to_owned()),
     },
     "chdir" => |value| match value {
-        "" => Equal::Default,
-        _ => Equal::Folder(value.to_owned()),
+        "" => FpmEqual::Default,
+        _ => FpmEqual::Folder(value.to_owned()),
     },
     "catch_workers_output" => |value| match is_on(value) {
-        Some(true) => Equal::Default,
-        _ => Equal::None("the error log has what scripts write to standard error"),
+        Some(true) => FpmEqual::Default,
+        _ => FpmEqual::None("the error log has what scripts write to standard error"),
     },
     "decorate_workers_output" => |value| match is_on(value) {
-        Some(true) => Equal::Default,
-        _ => Equal::None("each line of the error log has time, level and site"),
+        Some(true) => FpmEqual::Default,
+        _ => FpmEqual::None("each line of the error log has time, level and site"),
     },
     "clear_env" => |value| match is_on(value) {
-        Some(true) => Equal::Default,
-        _ => Equal::None("scripts see what `env` and `pass_env` name, and `PATH`"),
+        Some(true) => FpmEqual::Default,
+        _ => FpmEqual::None("scripts see what `env` and `pass_env` name, and `PATH`"),
     },
     "security.limit_extensions" => |value| match value.split_whitespace().collect::<Vec<_>>() {
-        names if names.is_empty() => Equal::None("only names in `extensions` run as PHP"),
+        names if names.is_empty() => FpmEqual::None("only names in `extensions` run as PHP"),
         names => {
             let names: Vec<String> = names.into_iter().map(toml_text).collect();
-            Equal::Key("extensions", format!("[{}]", names.join(", ")))
+            FpmEqual::Key("extensions", format!("[{}]", names.join(", ")))
         }
     },
     "env" => |value| match value.strip_prefix('$') {
-        Some(variable) => Equal::Passed(variable.to_owned()),
-        None => Equal::Entry("env", toml_text(value)),
+        Some(variable) => FpmEqual::Passed(variable.to_owned()),
+        None => FpmEqual::Entry("env", toml_text(value)),
     },
-    "php_value" => |value| Equal::Entry("ini", toml_text(value)),
-    "php_flag" => |value| Equal::Entry("ini", flag(value)),
-    "php_admin_value" => |value| Equal::Entry("admin_ini", toml_text(value)),
-    "php_admin_flag" => |value| Equal::Entry("admin_ini", flag(value)),
+    "php_value" => |value| FpmEqual::Entry("ini", toml_text(value)),
+    "php_flag" => |value| FpmEqual::Entry("ini", flag(value)),
+    "php_admin_value" => |value| FpmEqual::Entry("admin_ini", toml_text(value)),
+    "php_admin_flag" => |value| FpmEqual::Entry("admin_ini", flag(value)),
 }
 
 /// The difference for a pool that ends no script.
@@ -167,49 +167,49 @@ fn flag(value: &str) -> String {
 }
 
 /// A text, which is unset where it is empty.
-fn text(key: &'static str, value: &str) -> Equal {
+fn text(key: &'static str, value: &str) -> FpmEqual {
     match value {
-        "" => Equal::Default,
-        _ => Equal::Key(key, toml_text(value)),
+        "" => FpmEqual::Default,
+        _ => FpmEqual::Key(key, toml_text(value)),
     }
 }
 
 /// A user or a group, which php-fpm also knows by its number.
-fn named(key: &'static str, value: &str) -> Equal {
+fn named(key: &'static str, value: &str) -> FpmEqual {
     match value.bytes().all(|byte| byte.is_ascii_digit()) && !value.is_empty() {
-        true => Equal::None("users and groups have names in a configuration; write the name"),
+        true => FpmEqual::None("users and groups have names in a configuration; write the name"),
         false => text(key, value),
     }
 }
 
-fn number(key: &'static str, value: &str) -> Equal {
+fn number(key: &'static str, value: &str) -> FpmEqual {
     match value.parse::<u64>() {
-        Ok(number) => Equal::Key(key, number.to_string()),
-        Err(_) => Equal::None("it is no number"),
+        Ok(number) => FpmEqual::Key(key, number.to_string()),
+        Err(_) => FpmEqual::None("it is no number"),
     }
 }
 
-fn limit(name: &'static str, value: &str) -> Equal {
+fn limit(name: &'static str, value: &str) -> FpmEqual {
     match value.parse::<u64>() {
-        Ok(number) => Equal::Limit(name, number.to_string()),
-        Err(_) => Equal::None("it is no number"),
+        Ok(number) => FpmEqual::Limit(name, number.to_string()),
+        Err(_) => FpmEqual::None("it is no number"),
     }
 }
 
-fn duration(key: &'static str, value: &str, never: &'static str) -> Equal {
-    time(value, never).map_or_else(|other| other, |time| Equal::Key(key, time))
+fn duration(key: &'static str, value: &str, never: &'static str) -> FpmEqual {
+    time(value, never).map_or_else(|other| other, |time| FpmEqual::Key(key, time))
 }
 
 /// A time of php-fpm, in seconds unless it has a unit, as TOML. 0 is none, about which `never` is
 /// said.
-fn time(value: &str, never: &'static str) -> Result<String, Equal> {
+fn time(value: &str, never: &'static str) -> Result<String, FpmEqual> {
     let digits = value.trim_end_matches(['s', 'm', 'h', 'd']);
     let unit = &value[digits.len()..];
     match (digits.trim_end().parse::<u64>(), unit) {
-        (Ok(0), _) => Err(Equal::None(never)),
+        (Ok(0), _) => Err(FpmEqual::None(never)),
         (Ok(days), "d") => Ok(toml_text(&format!("{}h", days.saturating_mul(24)))),
         (Ok(number), "") => Ok(toml_text(&format!("{number}s"))),
         (Ok(number), "s" | "m" | "h") => Ok(toml_text(&format!("{number}{unit}"))),
-        _ => Err(Equal::None("it is no time")),
+        _ => Err(FpmEqual::None("it is no time")),
     }
 }

@@ -7,10 +7,10 @@ use howdah_config::{LogFormat, LogPart, LogValue};
 use howdah_http::Fields;
 use howdah_php::{RequestFigures, ScriptRun};
 
-use super::{Record, bytes_or_dash, escape, request_line, time};
+use super::{RequestRecord, bytes_or_dash, escape, request_line, time};
 
 /// Adds a line.
-pub(super) fn line(out: &mut Vec<u8>, format: &LogFormat, record: &Record<'_>) {
+pub(super) fn line(out: &mut Vec<u8>, format: &LogFormat, record: &RequestRecord<'_>) {
     for part in format.parts() {
         match part {
             LogPart::Text(text) => out.extend_from_slice(text.as_bytes()),
@@ -20,7 +20,7 @@ pub(super) fn line(out: &mut Vec<u8>, format: &LogFormat, record: &Record<'_>) {
     out.push(b'\n');
 }
 
-fn add(out: &mut Vec<u8>, value: &LogValue, record: &Record<'_>) {
+fn add(out: &mut Vec<u8>, value: &LogValue, record: &RequestRecord<'_>) {
     let (request, peer) = (record.request, record.peer);
     // Writing to memory cannot fail.
     let _ = match value {
@@ -98,11 +98,11 @@ fn add(out: &mut Vec<u8>, value: &LogValue, record: &Record<'_>) {
 }
 
 /// The run of the script that answered; `None` where none has.
-fn run(record: &Record<'_>) -> Option<ScriptRun> {
+fn run(record: &RequestRecord<'_>) -> Option<ScriptRun> {
     record.response.notes?.run.get()
 }
 
-fn figures(record: &Record<'_>) -> Option<RequestFigures> {
+fn figures(record: &RequestRecord<'_>) -> Option<RequestFigures> {
     run(record)?.figures
 }
 
@@ -137,7 +137,7 @@ fn joined<'f>(fields: &'f Fields, name: &'f str) -> Option<Cow<'f, [u8]>> {
 }
 
 /// The media type has no parameters in Apache's log. Of several lines the first one counts.
-fn response_field(out: &mut Vec<u8>, name: &str, record: &Record<'_>) {
+fn response_field(out: &mut Vec<u8>, name: &str, record: &RequestRecord<'_>) {
     let head = record.response.head;
     if name.eq_ignore_ascii_case("content-length") {
         let length = record.response.length.filter(|_| !head.status.forbids_content());

@@ -16,7 +16,7 @@ use tokio::time::{Sleep, sleep};
 use super::UpstreamError;
 use super::kept::ConnectionHome;
 use super::upload::{Upload, UploadError};
-use crate::body::{Available, Duplex, Source, SourceError, Trailers, Tunnel};
+use crate::body::{AvailableContent, Duplex, Source, SourceError, Trailers, Tunnel};
 use crate::net::{Buffer, Piece};
 
 /// The most bytes of a response's field lines, and the most lines. Beyond: 502. The same limits
@@ -391,12 +391,12 @@ impl Source for Reply {
     fn poll_available(
         &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Available, SourceError>> {
+    ) -> Poll<Result<AvailableContent, SourceError>> {
         if let Err(failure) = ready!(self.poll_content(context)) {
             let error = UpstreamError { upstream: self.name.clone(), failure };
             return Poll::Ready(Err(SourceError::Upstream(Box::new(error))));
         }
-        Poll::Ready(Ok(Available {
+        Poll::Ready(Ok(AvailableContent {
             bytes: self.ready.0,
             is_last: matches!(self.left, Left::Length(0)),
             is_urgent: false,

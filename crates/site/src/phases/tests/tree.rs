@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use howdah_config::{Config, RootTemplate, SiteSettings};
 use howdah_htaccess::Unrepeatable;
-use howdah_htaccess::host::{Host, Probe, ProbeKind, Verified};
+use howdah_htaccess::host::{Host, PasswordVerdict, Probe, ProbeKind};
 use howdah_htaccess::{Client, compile};
 use howdah_http::{Method, Request, Status};
 
-use crate::documents::{DocumentHost, FileHandle, Look, PathKind};
+use crate::documents::{DocumentHost, DocumentLook, FileHandle, PathKind};
 use crate::path::{DocumentPath, Scratch};
 use crate::resolution::{Resolution, Resolved};
 use crate::resolution_cache::ResolutionCache;
@@ -238,13 +238,13 @@ impl DocumentHost for Tree {
         self.kinds.get(name).copied().unwrap_or(PathKind::Missing)
     }
 
-    fn look(&mut self, path: &DocumentPath) -> Look {
+    fn look(&mut self, path: &DocumentPath) -> DocumentLook {
         let kind = self.kind(path);
         let mut folder = std::str::from_utf8(path.relative()).unwrap_or("?");
         while self.kinds.get(folder) != Some(&PathKind::Directory) {
             folder = folder.rsplit_once('/').map_or("", |(above, _)| above);
         }
-        Look {
+        DocumentLook {
             kind,
             file: FileHandle::NONE,
             rules: self.rules(folder),
@@ -304,8 +304,12 @@ impl Host for Tree {
     }
 
     /// A password fits its hash where it is the same.
-    fn verify(&mut self, _: Unrepeatable, hash: &[u8], password: &[u8]) -> Verified {
-        if hash == password { Verified::Yes } else { Verified::No }
+    fn verify(&mut self, _: Unrepeatable, hash: &[u8], password: &[u8]) -> PasswordVerdict {
+        if hash == password {
+            PasswordVerdict::Yes
+        } else {
+            PasswordVerdict::No
+        }
     }
 }
 

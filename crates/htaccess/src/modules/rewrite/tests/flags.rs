@@ -1,7 +1,7 @@
 //! A table per flag.
 
 use super::{ask, check, outcome};
-use crate::transaction::Found;
+use crate::transaction::FileKind;
 
 const ON: &str = "RewriteEngine On\n";
 
@@ -237,12 +237,12 @@ fn types_and_handlers() {
 #[test]
 fn a_handler_and_another_path() {
     let table = [
-        ("^a", "x", "/a.html", "403", Found::File),
-        ("^a", "php", "/a.html", "continue", Found::Missing),
-        ("^a", "x", "/a.html/b", "continue", Found::Missing),
-        ("^n", "x", "/none", "continue", Found::Missing),
-        ("^s", "x", "/sub", "continue", Found::Directory),
-        ("^s", "x", "/sub/", "continue", Found::Missing),
+        ("^a", "x", "/a.html", "403", FileKind::File),
+        ("^a", "php", "/a.html", "continue", FileKind::Missing),
+        ("^a", "x", "/a.html/b", "continue", FileKind::Missing),
+        ("^n", "x", "/none", "continue", FileKind::Missing),
+        ("^s", "x", "/sub", "continue", FileKind::Directory),
+        ("^s", "x", "/sub/", "continue", FileKind::Missing),
     ];
     for (pattern, handler, target, outcome, found) in table {
         let answer = ask(&format!("{ON}RewriteRule {pattern} /y [H={handler}]"), target, "");
