@@ -6,6 +6,7 @@ pub(crate) mod challenge;
 pub(crate) mod codings;
 pub(crate) mod file;
 pub(crate) mod listing;
+mod not_modified;
 mod page;
 pub(crate) mod pool_status;
 mod prepared;

@@ -8,7 +8,7 @@ use howdah_htaccess::modules::filter::Filter;
 use howdah_http::{Fields, Request, ResponseHead, Status, codings, members};
 use howdah_site::{ContentCoding, DocumentPath, FileHandle, Site};
 
-use super::file;
+use super::not_modified;
 use crate::body::Source;
 use crate::pipeline::{Head, Response};
 
@@ -75,10 +75,10 @@ pub(crate) fn compress(
         shared => shared.get().clone(),
     };
     response.filters.extend(encode(site, facts, &mut head));
-    let is_known = !response.filters.is_empty() && file::is_known(request, &head);
+    let is_known = !response.filters.is_empty() && not_modified::is_known(request, &head);
     let response = Response { head: Head::Own(head), ..response };
     if is_known {
-        file::not_modified(response)
+        not_modified::respond(response)
     } else {
         response
     }

@@ -7,11 +7,11 @@ use howdah_files::{
 };
 use howdah_htaccess::modules::core::EtagParts;
 use howdah_htaccess::response::{self, passes_filters};
-use howdah_http::conditional::{self, Decision, Validators};
 use howdah_http::{Fields, Request, ResponseHead, Status, Text};
 use howdah_site::{DocumentPath, FileHandle, Ruled, Site};
 
 use super::codings::{self, CodingFacts};
+use super::not_modified;
 use super::prepared::{HeadConditions, PreparedResponse};
 use crate::body::{Body, coding};
 use crate::observe::{RequestError, RespondError};
@@ -215,7 +215,7 @@ async fn respond_ruled(
         .flatten();
     context.scratch.paths.reuse(path);
     if let (Some(whole), true) = (&whole, is_known) {
-        add_type(&mut found, whole);
+        not_modified::add_type(&mut found, whole);
     }
     let whole = whole.filter(|_| codings::compresses(site, false, Some(&ruled.state.env)));
     let fields = whole.is_some().then(|| ruled.state.request_fields.clone()).flatten();
@@ -224,18 +224,9 @@ async fn respond_ruled(
         let fields = fields.as_ref().unwrap_or(&context.request.fields);
         complete_coded(site, ruled, &whole, fields, head);
     } else if let (Some(filtered), Head::Own(head)) = (filtered, &mut response.head) {
-        complete(context.request, filtered.get(), head);
+        not_modified::complete(context.request, filtered.get(), head);
     }
     Ok(response)
-}
-
-/// Gives a 304 the media type of the whole file, for directives that depend on the type. The type
-/// itself is not sent.
-fn add_type(found: &mut files::Answer, whole: &Representation) {
-    if let files::Answer::Composed { head, .. } = found {
-        let kind = whole.head().head().fields.value(b"content-type");
-        kind.iter().for_each(|kind| head.fields.push(b"Content-Type", kind));
-    }
 }
 
 /// Gives the head of a 206 or a 304 the fields that the whole file has because the site compresses
@@ -266,20 +257,6 @@ async fn tried(
 ) -> Result<(Response, (Fields, Fields)), RespondError> {
     let before = (ruled.state.fields.clone(), ruled.state.error_fields.clone());
     Ok((adjusted(context, site, ruled, found).await?, before))
-}
-
-/// Gives a 304 what the 200 would have of filters (RFC 9110 §15.4.5): Vary, and the entity tag
-/// where the client has not sent one itself.
-fn complete(request: &Request, whole: &ResponseHead, head: &mut ResponseHead) {
-    let mut copy = |name: &str, is_wanted: bool| {
-        let name = name.as_bytes();
-        if is_wanted && whole.fields.contains(name) {
-            head.fields.remove(name);
-            whole.fields.values(name).for_each(|value| head.fields.push(name, value));
-        }
-    };
-    copy("Vary", true);
-    copy("ETag", !request.fields.contains(b"if-none-match"));
 }
 
 /// Applies the directives to the answer for a file.
@@ -391,8 +368,9 @@ fn keep_head(
         (head, _) => (head, response.body),
     };
     let response = Response { head, body, ..response };
-    if !response.filters.is_empty() && is_known(context.request, response.head.get()) {
-        return not_modified(response);
+    if !response.filters.is_empty() && not_modified::is_known(context.request, response.head.get())
+    {
+        return not_modified::respond(response);
     }
     Response {
         representation: Some(document),
@@ -436,31 +414,6 @@ async fn composed(
 /// a 412 are answers about the file, as with Apache: without a page, and with `Header`.
 pub(crate) fn is_error(status: Status) -> bool {
     status.code() >= 400 && status != Status::PRECONDITION_FAILED
-}
-
-/// Returns whether the client already has the content in the form that the filters produce. The
-/// entity tag tells the form, and it is known only when the filters have been chosen.
-pub(super) fn is_known(request: &Request, head: &ResponseHead) -> bool {
-    if head.status != Status::OK || !request.fields.contains(b"if-none-match") {
-        return false;
-    }
-    let validators = Validators {
-        etag: head.fields.value(b"etag"),
-        last_modified: None,
-    };
-    // The entity tag alone counts, so no date is compared with the current time.
-    conditional::decide(&request.method, &request.fields, Some(&validators), 0)
-        == Decision::NotModified
-}
-
-pub(super) fn not_modified(mut response: Response) -> Response {
-    if let Head::Own(head) = &mut response.head {
-        head.status = Status::NOT_MODIFIED;
-        for name in ["Content-Type", "Content-Encoding", "Content-Language", "Accept-Ranges"] {
-            head.fields.remove(name.as_bytes());
-        }
-    }
-    Response::new(response.head, Body::none())
 }
 
 /// Seconds since 1970 in microseconds; `None` where that is too much.
