@@ -24,20 +24,12 @@ static bool has_pcntl;
 
 /* ---- Output ---- */
 
-/* As php_handle_aborted_connection(). A script that goes on prints on, however: its output is a sign of life. */
-static void client_gone(void)
-{
-	if (PG(ignore_user_abort)) {
-		PG(connection_status) = PHP_CONNECTION_ABORTED;
-	} else {
-		php_handle_aborted_connection();
-	}
-}
-
 static size_t shim_write(const char *bytes, size_t length)
 {
 	if (rust->write(current ? current->context : NULL, bytes, length) != 0) {
-		client_gone();
+		php_handle_aborted_connection();
+		/* A script that goes on prints on: its output is a sign of life. */
+		OG(flags) &= ~PHP_OUTPUT_DISABLED;
 	}
 	return length;
 }
@@ -49,7 +41,8 @@ static void shim_flush(void *server_context)
 	}
 	sapi_send_headers();
 	if (rust->flush(server_context) != 0) {
-		client_gone();
+		php_handle_aborted_connection();
+		OG(flags) &= ~PHP_OUTPUT_DISABLED;
 	}
 }
 
@@ -131,11 +124,8 @@ static void shim_register_variables(zval *array)
 
 static zend_result shim_request_time(double *time)
 {
-	if (!current) {
-		return FAILURE;
-	}
-	*time = current->time;
-	return SUCCESS;
+	*time = current ? current->time : 0;
+	return current ? SUCCESS : FAILURE;
 }
 
 static void shim_log(const char *message, int level)
