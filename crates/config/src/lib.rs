@@ -32,7 +32,10 @@ pub use acme::{Acme, LETS_ENCRYPT};
 pub use diagnostic::{Diagnostic, Errors, FilePlace};
 pub use kinds::listen_addresses;
 pub use listener::{HTTPS_PORT, ListenAddress, ListenerSettings, Network, TrustedProxies};
-pub use log_format::{LogFormat, LogPart, LogValue};
+pub use log_format::{
+    LogFormat, LogPart, LogValue, LoggedTime, StatusCondition, TimeField, TimeForm, TimePart,
+    TimePattern,
+};
 pub use section::Key;
 pub use settings::{
     ClientLimits, Config, FRONT_USER, FieldRule, Http2, Http3, Lane, Log, POOL_USER, Php,

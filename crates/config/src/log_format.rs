@@ -1,6 +1,10 @@
 //! Formats of the access log, in the words of Apache's `LogFormat`.
 
+mod time;
+
 use std::fmt;
+
+pub use time::{LoggedTime, TimeField, TimeForm, TimePart, TimePattern};
 
 /// A line of the access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +20,33 @@ pub enum LogPart {
     Text(String),
     /// A property of the request.
     Value(LogValue),
+    /// A property of the request where the status is one of these, else a dash.
+    Conditional(StatusCondition, LogValue),
+}
+
+/// A condition on the status of the response, as in `%400,501{User-Agent}i`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatusCondition {
+    statuses: Vec<u16>,
+    /// The condition begins with `!`: the status is none of these.
+    is_negated: bool,
+}
+
+impl StatusCondition {
+    /// Returns whether the condition holds for a status. It always does without any status.
+    pub fn holds(&self, status: u16) -> bool {
+        self.statuses.is_empty() || self.statuses.contains(&status) != self.is_negated
+    }
+
+    /// Reads the rest of a number that begins with that digit.
+    fn add(&mut self, digit: char, rest: &mut std::str::Chars<'_>) {
+        let text = rest.as_str();
+        let end = text.find(|next: char| !next.is_ascii_digit()).unwrap_or(text.len());
+        let number = format!("{digit}{}", &text[..end]).parse();
+        // A number that no status has never holds.
+        self.statuses.push(number.unwrap_or(u16::MAX));
+        *rest = text[end..].chars();
+    }
 }
 
 /// A property of a request. The comments name Apache's words.
@@ -75,14 +106,18 @@ pub enum LogValue {
     RequestLine,
     /// `%s`, `%>s`: the status.
     Status,
-    /// `%t`: the time of the request, as `[06/Nov/1994:08:49:37 +0000]`.
-    Time,
-    /// `%{sec}t`: the same in seconds since 1970.
-    TimeSeconds,
-    /// `%{msec}t`: in milliseconds.
-    TimeMilliseconds,
-    /// `%{usec}t`: in microseconds.
-    TimeMicroseconds,
+    /// `%t`, `%{FORM}t`, `%{begin:FORM}t`, `%{end:FORM}t`: a time of the request.
+    Time(LoggedTime, TimeForm),
+    /// `%{NAME}n`: a note of a directive or of a script.
+    Note(String),
+    /// `%{NAME}x`, `%{cipher}c`: a variable of mod_ssl, in upper case.
+    Tls(String),
+    /// `%^FB`: the time until the head of the response was there, in microseconds.
+    FirstByte,
+    /// `%{tid}P`: the number of the front's thread.
+    Thread,
+    /// `%{hextid}P`: the same in hexadecimal digits.
+    ThreadInHex,
     /// `%u`: the user who has authenticated.
     User,
     /// `%U`: the path of the URL.
@@ -123,12 +158,12 @@ impl LogFormat {
                     None => plain.push('\\'),
                 },
                 '%' => match word(&mut rest)? {
-                    None => plain.push('%'),
-                    Some(value) => {
+                    LogPart::Text(text) => plain.push_str(&text),
+                    value => {
                         if !plain.is_empty() {
                             parts.push(LogPart::Text(std::mem::take(&mut plain)));
                         }
-                        parts.extend(value.map(LogPart::Value).or(Some(dash())));
+                        parts.push(value);
                     }
                 },
                 _ if character.is_control() && character != '\t' => {
@@ -143,29 +178,34 @@ impl LogFormat {
         Ok(LogFormat { text: text.to_owned(), parts })
     }
 
-    /// Returns whether a line tells how the request was resolved: its file, handler or environment.
+    /// Returns whether a line tells how the request was resolved: its file, handler, environment or
+    /// notes, and when its head was there.
     pub fn tells_resolution(&self) -> bool {
-        self.parts.iter().any(|part| {
-            matches!(
-                part,
-                LogPart::Value(LogValue::Environment(_) | LogValue::File | LogValue::Handler)
-            )
-        })
+        use LogValue::{Environment, File, FirstByte, Handler, Note};
+        self.values()
+            .any(|value| matches!(value, Environment(_) | File | FirstByte | Handler | Note(_)))
     }
 
     /// Returns whether a line tells how a script has run.
     pub fn tells_script(&self) -> bool {
         use LogValue::{QueueTime, ScriptMemory, ScriptTime, Worker};
         self.tells_cpu()
-            || self.parts.iter().any(|part| {
-                matches!(part, LogPart::Value(QueueTime | ScriptMemory | ScriptTime | Worker))
-            })
+            || self
+                .values()
+                .any(|value| matches!(value, QueueTime | ScriptMemory | ScriptTime | Worker))
     }
 
     /// Returns whether a line tells a script's time on a processor, which workers measure on
     /// request.
     pub fn tells_cpu(&self) -> bool {
-        self.parts.contains(&LogPart::Value(LogValue::ScriptCpu))
+        self.values().any(|value| *value == LogValue::ScriptCpu)
+    }
+
+    fn values(&self) -> impl Iterator<Item = &LogValue> {
+        self.parts.iter().filter_map(|part| match part {
+            LogPart::Text(_) => None,
+            LogPart::Value(value) | LogPart::Conditional(_, value) => Some(value),
+        })
     }
 
     /// Returns the parts of a line, in order.
@@ -181,21 +221,23 @@ impl fmt::Display for LogFormat {
     }
 }
 
-/// Returns the dash that stands for an unknown value, as in Apache's log.
-fn dash() -> LogPart {
-    LogPart::Text("-".to_owned())
-}
-
-/// Reads a word behind its `%`. `None` is a percent sign, `Some(None)` a value that is never known.
-fn word(rest: &mut std::str::Chars<'_>) -> Result<Option<Option<LogValue>>, (String, String)> {
-    let mut argument = None;
-    loop {
+/// Reads a word behind its `%`. A text is a percent sign, or the dash of a value that is never
+/// known.
+fn word(rest: &mut std::str::Chars<'_>) -> Result<LogPart, (String, String)> {
+    let (mut argument, mut condition) = (None, StatusCondition::default());
+    if let Some(after) = rest.as_str().strip_prefix('%') {
+        *rest = after.chars();
+        return Ok(LogPart::Text("%".to_owned()));
+    }
+    let value = loop {
         let Some(character) = rest.next() else {
             return Err(mistake("a log format ends in `%`", "write `%%` for a percent sign"));
         };
         match character {
             // Which of several internal requests is meant: there is one record for all of them.
-            '>' | '<' => {}
+            '>' | '<' | ',' => {}
+            '!' => condition.is_negated = !condition.is_negated,
+            '0'..='9' => condition.add(character, rest),
             '{' => {
                 let Some((inner, after)) = rest.as_str().split_once('}') else {
                     return Err(mistake("`%{` without its `}` in a log format", WORDS));
@@ -203,37 +245,50 @@ fn word(rest: &mut std::str::Chars<'_>) -> Result<Option<Option<LogValue>>, (Str
                 argument = Some(inner);
                 *rest = after.chars();
             }
-            '!' | '0'..='9' => {
-                return Err(mistake("a condition on the status in a log format", WORDS));
-            }
-            '%' if argument.is_none() => return Ok(None),
             // Two letters follow, as in Apache's `%^FB`.
             '^' => {
                 let letters: String = rest.by_ref().take(2).collect();
-                return script_value(&letters, argument).map(|value| Some(Some(value)));
+                break value_of_letters(&letters, argument)?;
             }
-            letter => return value(letter, argument).map(Some),
+            letter => break value(letter, argument)?,
         }
-    }
+    };
+    Ok(match value {
+        // Whatever the condition says.
+        None => LogPart::Text("-".to_owned()),
+        Some(value) if condition.statuses.is_empty() => LogPart::Value(value),
+        Some(value) => LogPart::Conditional(condition, value),
+    })
 }
 
-/// A property of the script that answered the request.
-fn script_value(letters: &str, argument: Option<&str>) -> Result<LogValue, (String, String)> {
-    Ok(match (letters, argument) {
+/// Words of two letters: properties of the script that answered the request are Howdah's own.
+/// `None`: a value that is never known.
+fn value_of_letters(
+    letters: &str,
+    argument: Option<&str>,
+) -> Result<Option<LogValue>, (String, String)> {
+    Ok(Some(match (letters, argument) {
         ("pt", None) => LogValue::ScriptTime,
         ("pq", None) => LogValue::QueueTime,
         ("pm", None) => LogValue::ScriptMemory,
         ("pc", None) => LogValue::ScriptCpu,
         ("pw", None) => LogValue::Worker,
-        _ => {
-            let argument = argument.map(|inner| format!("{{{inner}}}")).unwrap_or_default();
-            let message = format!("`%{argument}^{letters}` is not known in a log format");
-            return Err(mistake(&message, WORDS));
-        }
-    })
+        ("FB", None) => LogValue::FirstByte,
+        // Trailers of a request, which nothing sees, and of a response.
+        ("ti" | "to", Some(name)) if !name.is_empty() => return Ok(None),
+        _ => return Err(unknown(&format!("^{letters}"), argument)),
+    }))
+}
+
+fn unknown(word: &str, argument: Option<&str>) -> (String, String) {
+    let argument = argument.map(|inner| format!("{{{inner}}}")).unwrap_or_default();
+    mistake(&format!("`%{argument}{word}` is not known in a log format"), WORDS)
 }
 
 fn value(letter: char, argument: Option<&str>) -> Result<Option<LogValue>, (String, String)> {
+    // The case of these arguments does not matter to Apache.
+    let lower = argument.filter(|_| "TpPc".contains(letter)).map(str::to_ascii_lowercase);
+    let argument = lower.as_deref().or(argument);
     Ok(Some(match (letter, argument) {
         ('h' | 'a', None) => LogValue::Client,
         ('a' | 'h', Some("c")) => LogValue::Hop,
@@ -251,6 +306,8 @@ fn value(letter: char, argument: Option<&str>) -> Result<Option<LogValue>, (Stri
         ('R', None) => LogValue::Handler,
         ('k', None) => LogValue::Earlier,
         ('P', None | Some("pid")) => LogValue::Process,
+        ('P', Some("tid")) => LogValue::Thread,
+        ('P', Some("hextid")) => LogValue::ThreadInHex,
         ('O', None) => LogValue::AllBytesSent,
         ('I', None) => LogValue::AllBytesReceived,
         ('S', None) => LogValue::AllBytes,
@@ -262,27 +319,45 @@ fn value(letter: char, argument: Option<&str>) -> Result<Option<LogValue>, (Stri
         ('q', None) => LogValue::Query,
         ('r', None) => LogValue::RequestLine,
         ('s', None) => LogValue::Status,
-        ('t', None) => LogValue::Time,
-        ('t', Some("sec")) => LogValue::TimeSeconds,
-        ('t', Some("msec")) => LogValue::TimeMilliseconds,
-        ('t', Some("usec")) => LogValue::TimeMicroseconds,
+        ('t', form) => {
+            let (time, form) = time::parse(form.unwrap_or_default())
+                .ok_or_else(|| mistake("a line break in a log format", LINES))?;
+            LogValue::Time(time, form)
+        }
         ('u', None) => LogValue::User,
         ('U', None) => LogValue::Path,
         ('v', None) => LogValue::Site,
         ('V', None) => LogValue::Host,
         ('X', None) => LogValue::Completion,
-        // The name that identd gives.
-        ('l', None) => return Ok(None),
-        ('n', Some(_)) => {
-            let message = format!("`%{{…}}{letter}` in a log format: notes stay with their script");
-            return Err(mistake(&message, "let the script set a field and write `%{NAME}o`"));
+        ('n', Some(name)) if !name.is_empty() => LogValue::Note(name.to_owned()),
+        ('x' | 'c', Some(name)) => {
+            let name = match letter {
+                'x' => Some(name),
+                _ => short_tls_name(name),
+            };
+            let name = name.map(str::to_ascii_uppercase);
+            let is_known = |name: &String| name.starts_with("SSL_") || name == "HTTPS";
+            LogValue::Tls(
+                name.filter(is_known).ok_or_else(|| unknown(&letter.to_string(), argument))?,
+            )
         }
-        _ => {
-            let argument = argument.map(|inner| format!("{{{inner}}}")).unwrap_or_default();
-            let message = format!("`%{argument}{letter}` is not known in a log format");
-            return Err(mistake(&message, WORDS));
-        }
+        // The name that identd gives, and the number of an error's line, which is in no such line.
+        ('l', None) | ('L', None | Some("c")) => return Ok(None),
+        _ => return Err(unknown(&letter.to_string(), argument)),
     }))
+}
+
+/// The names of `%{…}c`, in lower case, as variables of mod_ssl.
+fn short_tls_name(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "version" => "SSL_PROTOCOL",
+        "cipher" => "SSL_CIPHER",
+        "subjectdn" | "clientcert" => "SSL_CLIENT_S_DN",
+        "issuerdn" | "cacert" => "SSL_CLIENT_I_DN",
+        // A client's certificate that is not valid gets no request: both are always a dash.
+        "errcode" | "errstr" => "SSL_CLIENT_VERIFY_ERRSTR",
+        _ => return None,
+    })
 }
 
 fn mistake(message: &str, help: &str) -> (String, String) {
@@ -291,10 +366,11 @@ fn mistake(message: &str, help: &str) -> (String, String) {
 
 const LINES: &str = "a record is one line; leave it out";
 
-const WORDS: &str = "the words are %h %a %{c}a %A %B %b %{NAME}C %D %{NAME}e %f %H %{NAME}i %I %k \
-                     %l %m %{NAME}o %O %p %{local}p %{remote}p %P %q %r %R %>s %S %t %{sec}t \
-                     %{msec}t %{usec}t %T %{ms}T %u %U %v %V %X %%, and for scripts %^pt %^pq %^pm \
-                     %^pc %^pw";
+const WORDS: &str = "the words are %h %a %{c}a %A %B %b %{cipher}c %{NAME}C %D %{NAME}e %f %H \
+                     %{NAME}i %I %k %l %L %m %{NAME}n %{NAME}o %O %p %{local}p %{remote}p %P \
+                     %{tid}P %q %r %R %>s %S %t %{sec}t %{msec_frac}t %{end:%T}t %T %{ms}T %u %U \
+                     %v %V %{SSL_NAME}x %X %^FB %%, for scripts %^pt %^pq %^pm %^pc %^pw, and each \
+                     with statuses, as in %400,501{NAME}i and %!200b";
 
 #[cfg(test)]
 mod tests {
@@ -307,7 +383,7 @@ mod tests {
         let rows = [
             ("", vec![]),
             ("a%%b", vec![text("a%b")]),
-            ("%h %l", vec![value(LogValue::Client), text(" "), text("-")]),
+            ("%h %l", vec![value(LogValue::Client), text(" -")]),
             ("%>s%<s", vec![value(LogValue::Status), value(LogValue::Status)]),
             ("\\\"%r\\\"\\t", vec![text("\""), value(LogValue::RequestLine), text("\"\t")]),
             ("%{User-Agent}i", vec![value(LogValue::Field("User-Agent".to_owned()))]),
@@ -330,9 +406,46 @@ mod tests {
             ("%>{c}a%{c}>a", vec![value(LogValue::Hop), value(LogValue::Hop)]),
             ("%^pt %>^pw", vec![value(LogValue::ScriptTime), text(" "), value(LogValue::Worker)]),
             (
-                "%{us}T%{msec}t",
-                vec![value(LogValue::Microseconds), value(LogValue::TimeMilliseconds)],
+                "%{US}T%{msec}t%t",
+                vec![
+                    value(LogValue::Microseconds),
+                    value(LogValue::Time(LoggedTime::Begin, TimeForm::Milliseconds)),
+                    value(LogValue::Time(LoggedTime::Begin, TimeForm::Common)),
+                ],
             ),
+            (
+                "%!200,304{Referer}i%404>b%!m%999999b",
+                vec![
+                    LogPart::Conditional(
+                        StatusCondition {
+                            statuses: vec![200, 304],
+                            is_negated: true,
+                        },
+                        LogValue::Field("Referer".to_owned()),
+                    ),
+                    LogPart::Conditional(
+                        StatusCondition { statuses: vec![404], is_negated: false },
+                        LogValue::BytesOrDash,
+                    ),
+                    value(LogValue::Method),
+                    LogPart::Conditional(
+                        StatusCondition {
+                            statuses: vec![u16::MAX],
+                            is_negated: false,
+                        },
+                        LogValue::BytesOrDash,
+                    ),
+                ],
+            ),
+            (
+                "%{ssl_protocol}x%{Cipher}c%{X}n",
+                vec![
+                    value(LogValue::Tls("SSL_PROTOCOL".to_owned())),
+                    value(LogValue::Tls("SSL_CIPHER".to_owned())),
+                    value(LogValue::Note("X".to_owned())),
+                ],
+            ),
+            ("%L %200l %{X}^ti %{X}^to", vec![text("- - - -")]),
         ];
         for (format, expected) in rows {
             let parsed = LogFormat::parse(format).unwrap();
@@ -343,15 +456,18 @@ mod tests {
             ("%", "ends in `%`"),
             ("%{a", "without its `}`"),
             ("%z", "`%z` is not known"),
-            ("%{X}n", "notes stay with their script"),
+            ("%n", "`%n` is not known"),
+            ("%{REMOTE_ADDR}x", "`%{REMOTE_ADDR}x` is not known"),
+            ("%{none}c", "`%{none}c` is not known"),
             ("%o", "`%o` is not known"),
             ("%i", "`%i` is not known"),
             ("%{}i", "`%{}i` is not known"),
-            ("%400{Referer}i", "a condition"),
+            ("%400,", "ends in `%`"),
             ("a\\nb", "`\\n`"),
             ("a\nb", "a control character"),
-            ("%{%H:%M}t", "is not known"),
-            ("%^FB", "`%^FB` is not known"),
+            ("%{%H%n}t", "a line break"),
+            ("%^FU", "`%^FU` is not known"),
+            ("%^ti", "`%^ti` is not known"),
             ("%{ms}^pt", "`%{ms}^pt` is not known"),
             ("%^p", "%^pt %^pq %^pm"),
         ] {

@@ -18,6 +18,45 @@ pub fn format(seconds: u64) -> [u8; 29] {
     text
 }
 
+/// A time as a calendar and a clock have it, in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CalendarTime {
+    /// The year.
+    pub year: u64,
+    /// The month, from 1.
+    pub month: u64,
+    /// The day of the month, from 1.
+    pub day: u64,
+    /// The day of the year, from 0.
+    pub day_of_year: u64,
+    /// The day of the week, from 0 for Sunday.
+    pub weekday: u64,
+    /// The hour of the day.
+    pub hour: u64,
+    /// The minute of the hour.
+    pub minute: u64,
+    /// The second of the minute.
+    pub second: u64,
+}
+
+/// Returns the date and the time of day at `seconds` since 1970-01-01. A time beyond the year 9999
+/// is its last second.
+pub fn calendar(seconds: u64) -> CalendarTime {
+    let seconds = seconds.min(LAST_SECOND);
+    let (today, second) = (seconds / DAY, seconds % DAY);
+    let (year, month, day) = civil(today);
+    CalendarTime {
+        year,
+        month,
+        day,
+        day_of_year: today - days(year, 1, 1),
+        weekday: (today + 4) % 7,
+        hour: second / 3600,
+        minute: second / 60 % 60,
+        second: second % 60,
+    }
+}
+
 /// Reads any of the three formats that recipients must understand: IMF-fixdate, RFC 850's,
 /// asctime's. `None` for anything else, for days that no calendar has, and before 1970.
 pub fn parse(text: &[u8]) -> Option<u64> {

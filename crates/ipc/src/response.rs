@@ -5,8 +5,8 @@
 //!       per field: u16 length of name │ u32 length of value │ name │ value
 //! ```
 //! Any number of [`HeadKind::Interim`] heads (1xx) may precede the one [`HeadKind::Final`], and so
-//! may [`HeadKind::Environment`], whose fields are variables for the server. Everything after the
-//! final head is body.
+//! may [`HeadKind::Environment`], whose fields are variables for the server, and
+//! [`HeadKind::Notes`]. Everything after the final head is body.
 
 use crate::Corrupt;
 
@@ -20,6 +20,8 @@ pub enum HeadKind {
     /// Variables that the script has set for the server, as fields: no head of a response. Another
     /// head follows.
     Environment = 3,
+    /// Notes that the script has left for the server's log, as fields. Another head follows.
+    Notes = 4,
 }
 
 /// Bytes of a head's prefix.
@@ -85,6 +87,7 @@ pub fn decode_prefix(prefix: [u8; PREFIX]) -> Result<(HeadKind, usize), Corrupt>
         1 => Ok((HeadKind::Interim, length)),
         2 => Ok((HeadKind::Final, length)),
         3 => Ok((HeadKind::Environment, length)),
+        4 => Ok((HeadKind::Notes, length)),
         _ => Err(Corrupt("a response head has an unknown kind")),
     }
 }
@@ -199,7 +202,8 @@ mod tests {
 
     #[test]
     fn the_kind_of_a_head_comes_through() {
-        for kind in [HeadKind::Interim, HeadKind::Final, HeadKind::Environment] {
+        use HeadKind::{Environment, Final, Interim, Notes};
+        for kind in [Interim, Final, Environment, Notes] {
             let mut encoder = HeadEncoder::default();
             encoder.begin(kind, 100, b"");
             let head = encoder.finish().unwrap();

@@ -205,8 +205,9 @@ impl<'c> PhpRequest<'c> {
         if self.stage != ResponseStage::Head {
             return Err(ClientGone);
         }
-        if kind == HeadKind::Final && !self.changed.is_empty() {
-            self.tell_environment()?;
+        if kind == HeadKind::Final {
+            self.tell(HeadKind::Environment)?;
+            self.tell(HeadKind::Notes)?;
         }
         match self.client.head(kind, head.status, head.reason, &mut head.fields()) {
             Ok(()) if kind == HeadKind::Interim => Ok(()),
@@ -233,16 +234,22 @@ impl<'c> PhpRequest<'c> {
         }
     }
 
-    /// Tells the server the variables that the script has set. Directives for the response, and the
-    /// access log, see them.
-    fn tell_environment(&mut self) -> Result<(), ClientGone> {
-        match self.client.environment(&mut self.changed.iter()) {
+    /// Tells the server the variables or the notes that the script has set. Directives for the
+    /// response see the variables, the access log sees both.
+    fn tell(&mut self, kind: HeadKind) -> Result<(), ClientGone> {
+        let (texts, of) = match kind {
+            HeadKind::Notes => (&self.notes, "the notes of apache_note()"),
+            _ => (&self.changed, "the variables of apache_setenv()"),
+        };
+        if texts.is_empty() {
+            return Ok(());
+        }
+        match self.client.tell(kind, &mut texts.iter()) {
             Ok(()) => Ok(()),
             Err(HeadError::ClientGone) => Err(ClientGone),
             Err(HeadError::TooLong) => {
                 let what = format!(
-                    "the server does not see the variables of apache_setenv(): they have more than \
-                     {} KB together",
+                    "the server does not see {of}: they have more than {} KB together",
                     MOST_HEAD / 1024
                 );
                 self.log(Level::Warning, what.as_bytes());

@@ -236,11 +236,12 @@ impl ResponseSink for ResponseWriter<'_> {
         })
     }
 
-    fn environment(
+    fn tell(
         &mut self,
-        variables: &mut dyn Iterator<Item = Field<'_>>,
+        kind: HeadKind,
+        texts: &mut dyn Iterator<Item = Field<'_>>,
     ) -> Result<(), HeadError> {
-        ResponseSink::head(self, HeadKind::Environment, 0, b"", variables)
+        ResponseSink::head(self, kind, 0, b"", texts)
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), ClientGone> {

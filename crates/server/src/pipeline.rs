@@ -92,8 +92,8 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
     // Answer and adjust: a file, a script or a status makes the response, directives change it.
     let mut notes = None;
     let (mut response, user) = answer(context, site, resolved, &mut notes, 0).await;
-    if let (Some(notes), Some(set)) = (&mut notes, &context.script_environment) {
-        set.iter().for_each(|(name, value)| notes.environment.set(name, value));
+    if let Some(notes) = &mut notes {
+        notes.add(context.script_environment.as_deref(), context.script_notes.as_deref());
     }
 
     // Settle: short content passes its filters before the head states its length.
@@ -116,6 +116,9 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
         && let Some(response) = &mut response
     {
         server_timing::state(context, response);
+    }
+    if let Some(notes) = &mut notes {
+        notes.first_byte = Some(context.arrival.started.elapsed());
     }
     context.phase.set(Phase::Sending);
     Served { response, site: Some(site), user, notes }
@@ -286,7 +289,9 @@ fn notes_of(resolved: &Resolved) -> Box<ResolutionNotes> {
         file: found.unwrap_or_default().to_vec(),
         handler: handler.to_vec(),
         environment: state.map(|state| state.env.clone()).unwrap_or_default(),
+        notes: state.map(|state| state.notes.clone()).unwrap_or_default(),
         run: RunReport::default(),
+        first_byte: None,
     })
 }
 

@@ -33,13 +33,15 @@ pub trait ResponseSink {
         reason: &[u8],
         fields: &mut dyn Iterator<Item = Field<'_>>,
     ) -> Result<(), HeadError>;
-    /// Tells the server the variables that the script has set for it, before the final head.
+    /// Tells the server the variables or the notes that the script has set for it, before the final
+    /// head.
     ///
     /// # Errors
-    /// The variables were not sent.
-    fn environment(
+    /// They were not sent.
+    fn tell(
         &mut self,
-        _variables: &mut dyn Iterator<Item = Field<'_>>,
+        _kind: HeadKind,
+        _texts: &mut dyn Iterator<Item = Field<'_>>,
     ) -> Result<(), HeadError> {
         Ok(())
     }

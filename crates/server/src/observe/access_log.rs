@@ -1,6 +1,7 @@
 //! The access logs: one line per request, in the log of its site.
 
 mod own;
+mod time;
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -8,7 +9,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use howdah_config::{AccessFormat, Config, LogFormat};
-use howdah_http::{Fields, Request, ResponseHead, Status, date};
+use howdah_http::{Fields, Request, ResponseHead, Status};
 use howdah_php::RunReport;
 
 use crate::front::WallTime;
@@ -57,8 +58,23 @@ pub(crate) struct ResolutionNotes {
     pub(crate) handler: Vec<u8>,
     /// The variables that directives and the script have set.
     pub(crate) environment: Fields,
+    /// The notes of directives and of the script.
+    pub(crate) notes: Fields,
+    /// The time from the request to the head of its response.
+    pub(crate) first_byte: Option<Duration>,
     /// The run of the script, once the response has ended.
     pub(crate) run: RunReport,
+}
+
+impl ResolutionNotes {
+    /// Adds the variables and the notes that the script has set.
+    pub(crate) fn add(&mut self, environment: Option<&Fields>, notes: Option<&Fields>) {
+        for (set, into) in [(environment, &mut self.environment), (notes, &mut self.notes)] {
+            set.into_iter()
+                .flat_map(Fields::iter)
+                .for_each(|(name, value)| into.set(name, value));
+        }
+    }
 }
 
 /// The share of a connection's work that belongs to one request.
@@ -204,7 +220,7 @@ fn combined(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
     let _ = write!(out, "{} - ", record.client());
     escape(out, record.response.user.filter(|user| !user.is_empty()).unwrap_or(b"-"));
     out.push(b' ');
-    time(out, record);
+    time::common(out, record.began.seconds());
     out.extend_from_slice(b" \"");
     request_line(out, request);
     let _ = write!(out, "\" {} ", record.status().code());
@@ -215,19 +231,6 @@ fn combined(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
         out.push(b'"');
     }
     out.push(b'\n');
-}
-
-/// `[06/Nov/1994:08:49:37 +0000]`.
-fn time(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
-    let date = date::format(record.began.seconds());
-    // From `Sun, 06 Nov 1994 08:49:37 GMT`.
-    for (part, end) in [(5..7, "/"), (8..11, "/"), (12..16, ":"), (17..25, " +0000]")] {
-        if part.start == 5 {
-            out.push(b'[');
-        }
-        out.extend_from_slice(&date[part]);
-        out.extend_from_slice(end.as_bytes());
-    }
 }
 
 /// Method, target and version; `-` for a head that could not be read.
@@ -332,9 +335,11 @@ mod tests {
         let mut notes = ResolutionNotes {
             file: b"/srv/a".to_vec(),
             handler: b"application/x-httpd-php".to_vec(),
-            environment: Fields::new(),
             run: RunReport::default(),
+            first_byte: Some(Duration::from_micros(1234)),
+            ..ResolutionNotes::default()
         };
+        notes.notes.push(b"Cart", b"full\n");
         notes.run.set(Some(ScriptRun {
             worker: 4711,
             figures: Some(RequestFigures {
@@ -444,10 +449,20 @@ mod tests {
             ("%^pt %^pq %^pm %^pc %^pw", "1300 20 2097152 - 4711"),
             ("%{sec}t %{msec}t %{usec}t", "784111777 784111777000 784111777000000"),
             ("100%% %{user-agent}i", "100% x\\\"y\\\\\\xff\\n"),
+            ("%{begin}t %{end:msec_frac}t", "[06/Nov/1994:08:49:37 +0000] 001"),
+            ("%{%F %T}t.%{usec_frac}t", "1994-11-06 08:49:37.000000"),
+            ("%{end:usec}t %{end:usec_frac}t", "784111777001500 001500"),
+            ("%400,404{X-Own}o %!404{X-Own}o %!200,304b %200b", "a\\tb - 12 -"),
+            ("%^FB %{cart}n %{none}n %L %{X}^to", "1234 full\\n - - -"),
+            ("%{SSL_PROTOCOL}x %{cipher}c %{HTTPS}x", "- - off"),
         ];
         for (format, expected) in rows {
             assert_eq!(own(format, &request()), format!("{expected}\n"), "{format}");
         }
+        let threads = own("%{tid}P %{hextid}P", &request());
+        let (decimal, hexadecimal) = threads.trim().split_once(' ').unwrap();
+        let thread = decimal.parse::<u64>().expect("a number");
+        assert_eq!(u64::from_str_radix(hexadecimal, 16), Ok(thread));
         // A head that could not be read.
         assert_eq!(own("\"%r\" %U%q %V %{a}i", &Request::new()), "\"-\" - - -\n");
     }

@@ -44,6 +44,8 @@ pub(crate) struct RequestContext<'t, 'c> {
     pub(crate) script_times: Option<(Duration, Duration)>,
     /// Variables that the script has set; `None` where it has set none.
     pub(crate) script_environment: Option<Box<Fields>>,
+    /// The notes that the script has left for the access log.
+    pub(crate) script_notes: Option<Box<Fields>>,
 }
 
 /// The time at which a request arrived.
@@ -114,6 +116,7 @@ impl<'t, 'c> RequestContext<'t, 'c> {
             run: None,
             script_times: None,
             script_environment: None,
+            script_notes: None,
         }
     }
 }

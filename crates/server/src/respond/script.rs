@@ -35,7 +35,7 @@ pub(crate) async fn respond(
     script: &Script,
     is_error: bool,
 ) -> Result<Response, RespondError> {
-    context.script_environment = None;
+    (context.script_environment, context.script_notes) = (None, None);
     let Some(pool) = context.thread.pool_handle(site.number()) else {
         return Err(Status::FORBIDDEN.into());
     };
@@ -335,15 +335,17 @@ async fn final_head(
         let is_gone = |poll: &mut Context<'_>| context.stream.poll_broken(poll);
         let wait = exchange.head(&mut context.scratch.head);
         let kind = unless(is_gone, wait).await.ok_or(NoHead::Gone)??;
-        if kind == HeadKind::Environment {
-            context.script_environment = Some(variables(&context.scratch.head)?);
-        } else {
-            let head = checked_head(kind, &context.scratch.head)?;
-            if kind == HeadKind::Final {
-                return Ok(head);
+        match kind {
+            HeadKind::Environment => {
+                context.script_environment = Some(texts(&context.scratch.head)?);
             }
-            if head.status.is_informational() {
-                context.stream.send_interim(&head).await;
+            HeadKind::Notes => context.script_notes = Some(texts(&context.scratch.head)?),
+            HeadKind::Final => return Ok(checked_head(kind, &context.scratch.head)?),
+            HeadKind::Interim => {
+                let head = checked_head(kind, &context.scratch.head)?;
+                if head.status.is_informational() {
+                    context.stream.send_interim(&head).await;
+                }
             }
         }
         // A script that sends them without end does not keep the thread: other connections get
@@ -353,12 +355,12 @@ async fn final_head(
     }
 }
 
-/// The variables that a script has set with `apache_setenv()`.
-fn variables(bytes: &[u8]) -> Result<Box<Fields>, ExchangeError> {
+/// The variables that a script has set with `apache_setenv()`, or its notes.
+fn texts(bytes: &[u8]) -> Result<Box<Fields>, ExchangeError> {
     let sent = decode_head(bytes)?;
-    let mut variables = Fields::with_capacity(sent.field_count(), bytes.len());
-    sent.fields().for_each(|(name, value)| variables.push(name, value));
-    Ok(Box::new(variables))
+    let mut texts = Fields::with_capacity(sent.field_count(), bytes.len());
+    sent.fields().for_each(|(name, value)| texts.push(name, value));
+    Ok(Box::new(texts))
 }
 
 /// Runs `wait` until `gone` returns that its result is no longer needed; then returns `None`.

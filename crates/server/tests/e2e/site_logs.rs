@@ -221,6 +221,15 @@ const WORDS: &[&str] = &[
     "%{EMPTY}e",
     "%{NONE}e",
     "%%",
+    "%{page}n",
+    "%{none}n",
+    "%L",
+    "%{X}^to",
+    "%{%%,%q}t",
+    "%404,501{Cookie}i",
+    "%!200,304,302{User-Agent}i",
+    "%200b",
+    "%!404>s",
 ];
 
 #[test]
@@ -239,6 +248,7 @@ fn formats_give_the_lines_that_apache_writes() {
         \"script\"');
                   http_response_code((int) ($_GET['s'] ?? 200));
                   if (isset($_GET['k'])) apache_setenv('kind', $_GET['k']);
+                  if (isset($_GET['n'])) { apache_note('PAGE', 'x'); apache_note('page', $_GET['n']); }
                   if (!isset($_GET['e'])) echo 'four';";
     let site = Site::with(
         &[
@@ -264,6 +274,7 @@ fn formats_give_the_lines_that_apache_writes() {
         "POST /p.php?s=404 HTTP/1.1\r\nHost: logs.test\r\nContent-Length: 9\r\n\r\n123456789",
         "GET /p.php?s=204&e HTTP/1.1\r\nHost: logs.test\r\n\r\n",
         "GET /p.php?k=of%0Athe%22script HTTP/1.1\r\nHost: logs.test\r\n\r\n",
+        "GET /p.php?s=404&n=of%0Athe%22script HTTP/1.1\r\nHost: logs.test\r\n\r\n",
         "GET /p.php?k= HTTP/1.1\r\nHost: logs.test\r\nUser-Agent: a robot\r\n\r\n",
         "GET /x.txt HTTP/1.0\r\nHost: logs.test\r\n\r\n",
     ];

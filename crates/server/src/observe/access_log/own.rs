@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::Write;
 
 use howdah_config::{LogFormat, LogPart, LogValue};
-use howdah_http::Fields;
+use howdah_http::{Fields, Scheme};
 use howdah_php::{RequestFigures, ScriptRun};
 
 use super::{RequestRecord, bytes_or_dash, escape, request_line, time};
@@ -15,6 +15,11 @@ pub(super) fn line(out: &mut Vec<u8>, format: &LogFormat, record: &RequestRecord
         match part {
             LogPart::Text(text) => out.extend_from_slice(text.as_bytes()),
             LogPart::Value(value) => add(out, value, record),
+            LogPart::Conditional(condition, value) => match condition.holds(record.status().code())
+            {
+                true => add(out, value, record),
+                false => out.push(b'-'),
+            },
         }
     }
     out.push(b'\n');
@@ -43,11 +48,19 @@ fn add(out: &mut Vec<u8>, value: &LogValue, record: &RequestRecord<'_>) {
         LogValue::LocalPort => write!(out, "{}", peer.local.port()),
         LogValue::RemotePort => write!(out, "{}", peer.remote.port()),
         LogValue::Status => write!(out, "{}", record.status().code()),
-        LogValue::TimeSeconds => write!(out, "{}", record.began.seconds()),
-        LogValue::TimeMilliseconds => write!(out, "{}", record.began.microseconds / 1000),
-        LogValue::TimeMicroseconds => write!(out, "{}", record.began.microseconds),
+        LogValue::Thread => write!(out, "{}", howdah_sys::process::thread_id()),
+        LogValue::ThreadInHex => write!(out, "{:x}", howdah_sys::process::thread_id()),
         LogValue::BytesOrDash => return bytes_or_dash(out, record.sent),
-        LogValue::Time => return time(out, record),
+        LogValue::Time(which, form) => return time::add(out, *which, form, record),
+        LogValue::Tls(name) => return tls(out, name, record),
+        LogValue::Note(name) => {
+            let left = record.response.notes.map(|notes| notes.notes.values(name.as_bytes()));
+            return optional(out, left.and_then(Iterator::last));
+        }
+        LogValue::FirstByte => {
+            let time = record.response.notes.and_then(|notes| notes.first_byte);
+            return number(out, time.map(|time| time.as_micros() as u64));
+        }
         LogValue::RequestLine => return request_line(out, request),
         LogValue::Method => return known(out, request.method.as_str().as_bytes()),
         LogValue::Field(name) => return optional(out, joined(&request.fields, name).as_deref()),
@@ -95,6 +108,18 @@ fn add(out: &mut Vec<u8>, value: &LogValue, record: &RequestRecord<'_>) {
             return;
         }
     };
+}
+
+/// A variable of mod_ssl; `-` where the connection has none.
+fn tls(out: &mut Vec<u8>, name: &str, record: &RequestRecord<'_>) {
+    if name == "HTTPS" {
+        let is_encrypted = record.request.scheme == Scheme::Https;
+        return out.extend_from_slice(if is_encrypted { b"on" } else { b"off" });
+    }
+    let now = i64::try_from(record.began.seconds()).unwrap_or(i64::MAX);
+    let facts = record.peer.tls.as_deref().map(|tls| &tls.facts);
+    let value = facts.and_then(|facts| facts.variable(name.as_bytes(), now));
+    known(out, value.as_deref().unwrap_or_default().as_bytes());
 }
 
 /// The run of the script that answered; `None` where none has.
