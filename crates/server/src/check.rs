@@ -54,6 +54,29 @@ pub(crate) fn directives(config: &Config) -> Findings {
     findings
 }
 
+/// Returns a warning for each page of `error_pages` that answers no error of the server itself.
+pub(crate) fn unused_pages(config: &Config) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for site in &config.sites {
+        for (status, page) in &site.error_pages {
+            let path = page.split('?').next().unwrap_or_default();
+            let why = match status {
+                414 | 421 | 431 | 505 => {
+                    "the server gives this answer before it knows the site, with a page of its \
+                     own; only rules that answer with this status use the page"
+                }
+                429 if path.ends_with(".php") => {
+                    "no script is run for a client that sends too many requests: name a file"
+                }
+                _ => continue,
+            };
+            warnings
+                .push(format!("site {}: error_pages has {page} for {status}: {why}", site.name));
+        }
+    }
+    warnings
+}
+
 /// Says which directives of a site's `rules` act before every `.htaccess` file.
 fn site_rules(site: &Site) -> Option<String> {
     let (text, context) = site.rules(b"/")?;

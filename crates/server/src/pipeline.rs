@@ -15,6 +15,7 @@ mod tests;
 
 use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
+use std::time::Duration;
 
 use howdah_http::{Request, Scheme, Status, range};
 use howdah_php::RunReport;
@@ -78,20 +79,20 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
     {
         return Served::early(response, Some(site));
     }
-    let client = context.peer.remote.ip();
-    if let Err(wait) = context.thread.clients().request(client, site.number()) {
-        context.thread.report(&RequestError::too_many(context.situation()));
-        return Served::early(Response::too_many_requests(wait), Some(site));
-    }
-    let resolved = directives::resolve(context, site).await;
-    if resolved.is_forbidden() {
+    let refused = refuse(context, site);
+    let resolved = match &refused {
+        Some(refused) => Box::pin(directives::refused(context, site, refused.status)).await,
+        None => directives::resolve(context, site).await,
+    };
+    if refused.is_none() && resolved.is_forbidden() {
         let refused = RequestError::forbidden(context.situation(), Status::FORBIDDEN);
         context.thread.report(&refused);
     }
 
     // Answer and adjust: a file, a script or a status makes the response, directives change it.
     let mut notes = None;
-    let (mut response, user) = answer(context, site, resolved, &mut notes, 0).await;
+    let (mut response, user) =
+        answer(context, site, resolved, &mut notes, u32::from(refused.is_some())).await;
     if let Some(notes) = &mut notes {
         notes.add(context.script_environment.as_deref(), context.script_notes.as_deref());
     }
@@ -105,6 +106,9 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
     if let Some(asked) = response.as_mut().and_then(|response| response.range.take()) {
         // In a box of its own: every connection would have room for it otherwise.
         response = Box::pin(part(context, site, *asked, response, &mut notes)).await;
+    }
+    if let (Some(wait), Some(response)) = (refused.and_then(|it| it.wait), &mut response) {
+        response.retry_after(wait);
     }
     response.iter_mut().for_each(Response::drop_description);
     if let (Some(response), Scheme::Https) = (&mut response, context.request.scheme)
@@ -122,6 +126,31 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
     }
     context.phase.set(Phase::Sending);
     Served { response, site: Some(site), user, notes }
+}
+
+/// The refusal of a request whose site is known, before it is resolved.
+struct Refused {
+    status: Status,
+    /// The time after which the client may try again.
+    wait: Option<Duration>,
+}
+
+/// Refuses a request of a client that sends too many, and one whose content or expectation the
+/// protocol has refused. Reports it.
+fn refuse(context: &mut RequestContext<'_, '_>, site: &Site) -> Option<Refused> {
+    let client = context.peer.remote.ip();
+    if let Err(wait) = context.thread.clients().request(client, site.number()) {
+        context.thread.report(&RequestError::too_many(context.situation()));
+        return Some(Refused {
+            status: Status::TOO_MANY_REQUESTS,
+            wait: Some(wait),
+        });
+    }
+    let refusal = context.refused?;
+    context.phase.set(Phase::ReadingHead);
+    let error = RequestError::head(context.situation(), refusal.status, refusal.why);
+    context.thread.report(&error);
+    Some(Refused { status: refusal.status, wait: None })
 }
 
 /// The result of sending a response.

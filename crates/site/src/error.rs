@@ -26,6 +26,9 @@ pub fn error(
         Some(ruled) => {
             Evaluation::new(site, *client, host, scratch).fail(Rc::unwrap_or_clone(ruled), status)
         }
+        None if site.directives().is_some() => {
+            Evaluation::new(site, *client, host, scratch).refuse(status)
+        }
         None => Resolved::status(status),
     }
 }

@@ -137,8 +137,11 @@ impl<'a, 'r, H: DocumentHost> Evaluation<'a, 'r, H> {
         path: &[u8],
         before: Option<&PassedAccess>,
     ) -> Result<(), PhaseEnd> {
-        if request.look.is_none() {
-            self.translate(request, path)?;
+        if request.look.is_none()
+            && let Err(end) = self.translate(request, path)
+        {
+            self.enter_site(request);
+            return Err(end);
         }
         self.find_file(request);
         self.obey_site(request)?;

@@ -22,6 +22,7 @@ use memchr::{memchr_iter, memrchr};
 pub(crate) use self::methods::{ALLOW_FILE, options};
 use self::methods::{not_allowed, refuse_trace, without_path};
 use crate::documents::{DocumentHost, DocumentLook, FileHandle, PathKind};
+use crate::error::error;
 use crate::names::FileClass;
 use crate::normal::normalize;
 use crate::path::{DocumentPath, Scratch};
@@ -41,10 +42,11 @@ pub fn resolve(
     scratch: &mut Scratch,
 ) -> Resolved {
     let resolved = match unruled(site, client, host, scratch) {
-        WithoutRules::Resolved(resolution) => Resolved { resolution, ruled: None },
-        WithoutRules::Ruled(start) => {
+        Ok(WithoutRules::Resolved(resolution)) => Resolved { resolution, ruled: None },
+        Ok(WithoutRules::Ruled(start)) => {
             Evaluation::new(site, *client, host, scratch).run(start, None)
         }
+        Err(status) => error(site, client, None, status, host, scratch),
     };
     refuse_trace(client, resolved)
 }
@@ -66,7 +68,7 @@ pub fn resolve_cached<P: Default>(
     };
     let mut asked = match PathSearch::new(site, client.request(), scratch) {
         Ok(asked) => asked,
-        Err(status) => return uncached(Resolved::status(status)),
+        Err(status) => return uncached(error(site, client, None, status, host, scratch)),
     };
     let query = asked.query;
     let hash = cache.hash(&asked.path, query);
@@ -130,22 +132,22 @@ enum WithoutRules {
     Ruled(Option<KnownPath>),
 }
 
+/// # Errors
+/// The status of a path that has no meaning.
 fn unruled(
     site: &Site,
     client: &Client<'_>,
     host: &mut impl DocumentHost,
     scratch: &mut Scratch,
-) -> WithoutRules {
+) -> Result<WithoutRules, Status> {
     if let Some(resolution) = without_path(client.request()) {
-        return WithoutRules::Resolved(resolution);
+        return Ok(WithoutRules::Resolved(resolution));
     }
-    match PathSearch::new(site, client.request(), scratch) {
-        Ok(asked) if asked.spend_on_depth(client).is_err() => {
-            WithoutRules::Resolved(Resolution::Exhausted)
-        }
-        Ok(asked) => asked.find(host, scratch),
-        Err(status) => WithoutRules::Resolved(Resolution::Status(status)),
-    }
+    let asked = PathSearch::new(site, client.request(), scratch)?;
+    Ok(match asked.spend_on_depth(client) {
+        Err(_) => WithoutRules::Resolved(Resolution::Exhausted),
+        Ok(()) => asked.find(host, scratch),
+    })
 }
 
 /// The search for a request's path below its site's root.

@@ -269,7 +269,8 @@ impl Site {
         self.config.symlinks
     }
 
-    pub(crate) fn directives(&self) -> Option<&str> {
+    /// Returns the directives of the configuration itself; `None` if it has none.
+    pub fn directives(&self) -> Option<&str> {
         self.directives.as_deref()
     }
 

@@ -62,6 +62,7 @@ impl CheckArguments {
             GenerationPlan::find(config.clone(), &environment, unusable_files, answers.into());
         if let Ok(found) = &mut found {
             found.warnings.extend(sockets::obstacles(&config, &environment));
+            found.warnings.extend(check::unused_pages(&config));
         }
         Ok(Looked {
             name: plan.source.to_string(),

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use howdah_http::h1::{self, HeadProgress, HopFields, ParsedHead};
 use howdah_http::h2::PREFACE;
-use howdah_http::{Refusal, Status};
+use howdah_http::{Content, Refusal, Status};
 
 use super::head;
 use super::plain_on_tls::PLAIN;
@@ -218,8 +218,8 @@ impl<T: Transport> H1Connection<T> {
                     self.received = parsed.head_length as u64;
                     self.remaining = UnreadContent::of(work.request.content, self.thread.limits());
                     let after = match self.proxy {
-                        None => self.serve(work, parsed).await,
-                        Some(_) => Box::pin(self.serve_for_proxy(work, parsed)).await,
+                        None => self.serve(work, parsed, None).await,
+                        Some(_) => Box::pin(self.serve_for_proxy(work, parsed, None)).await,
                     };
                     if after != AfterResponse::Next || work.input.is_empty() {
                         return after;
@@ -227,6 +227,9 @@ impl<T: Transport> H1Connection<T> {
                     if served.is_multiple_of(PIPELINED) {
                         tokio::task::yield_now().await;
                     }
+                }
+                HeadRead::Refused(refusal) if refusal.keeps_head() => {
+                    return Box::pin(self.serve_refused(work, refusal)).await;
                 }
                 HeadRead::Refused(refusal) => return self.refuse(work, refusal).await,
                 HeadRead::Http2 => return AfterResponse::Http2(work.input.bytes().to_vec()),
@@ -289,14 +292,19 @@ impl<T: Transport> H1Connection<T> {
     }
 
     /// Serves the request that `work` holds, for the client that the proxy names.
-    async fn serve_for_proxy(&mut self, work: &mut Workspace, parsed: ParsedHead) -> AfterResponse {
+    async fn serve_for_proxy(
+        &mut self,
+        work: &mut Workspace,
+        parsed: ParsedHead,
+        refused: Option<Refusal>,
+    ) -> AfterResponse {
         let Some(proxy) = self.proxy.clone() else {
-            return self.serve(work, parsed).await;
+            return self.serve(work, parsed, refused).await;
         };
         let after = match forwarded::sender(&proxy, &mut work.request, self.thread.config()) {
             Ok(sender) => {
                 self.peer = Rc::new(sender);
-                self.serve(work, parsed).await
+                self.serve(work, parsed, refused).await
             }
             Err(refusal) => self.refuse(work, refusal).await,
         };
@@ -305,8 +313,35 @@ impl<T: Transport> H1Connection<T> {
         after
     }
 
-    /// Serves the request that `work` holds.
-    async fn serve(&mut self, work: &mut Workspace, parsed: ParsedHead) -> AfterResponse {
+    /// Answers a request whose head is known, and whose content is not read. Afterwards the state of
+    /// the connection is unknown.
+    async fn serve_refused(&mut self, work: &mut Workspace, refusal: Refusal) -> AfterResponse {
+        self.begin_refusal(work);
+        work.request.is_early = self.wire.transport.is_early();
+        work.request.content = Content::None;
+        let parsed = ParsedHead {
+            head_length: 0,
+            persistent: false,
+            expect_continue: false,
+        };
+        self.serve_for_proxy(work, parsed, Some(refusal)).await
+    }
+
+    fn begin_refusal(&mut self, work: &Workspace) {
+        self.wire.watch.disarm();
+        // The following bytes are not read as another request.
+        self.remaining = UnreadContent::Length(u64::MAX);
+        self.received = work.input.bytes().len() as u64;
+        self.served += 1;
+    }
+
+    /// Serves the request that `work` holds. `refused`: why it gets an error.
+    async fn serve(
+        &mut self,
+        work: &mut Workspace,
+        parsed: ParsedHead,
+        refused: Option<Refusal>,
+    ) -> AfterResponse {
         let (thread, peer) = (self.thread.clone(), self.peer.clone());
         let arrival = Arrival::now(&thread);
         let version = work.request.version;
@@ -324,6 +359,7 @@ impl<T: Transport> H1Connection<T> {
         let (request, scratch) = (&mut work.request, &mut work.scratch);
         let mut context =
             RequestContext::new(&thread, &peer, arrival, request, &mut stream, scratch);
+        context.refused = refused;
         let Served { response, site, user, notes } = pipeline::serve(&mut context).await;
         let Some(mut response) = response.filter(|_| stream.may_respond()) else {
             return AfterResponse::Close;
@@ -351,17 +387,13 @@ impl<T: Transport> H1Connection<T> {
     /// Answers a refused head. Afterwards the state of the connection is unknown.
     pub(super) async fn refuse(&mut self, work: &mut Workspace, refusal: Refusal) -> AfterResponse {
         let thread = self.thread.clone();
-        self.wire.watch.disarm();
         let arrival = Arrival::now(&thread);
         let situation = Situation {
             phase: Phase::ReadingHead,
             ..self.situation(work, None)
         };
         thread.report(&RequestError::head(situation, refusal.status, refusal.why));
-        // The following bytes are not read as another request.
-        self.remaining = UnreadContent::Length(u64::MAX);
-        self.received = work.input.bytes().len() as u64;
-        self.served += 1;
+        self.begin_refusal(work);
         let mut response = match refusal == PLAIN {
             true => Response::for_https_only(&work.request),
             false => Response::error(refusal.status),

@@ -5,7 +5,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use howdah_http::{Fields, Request};
+use howdah_http::{Fields, Refusal, Request};
 use howdah_php::RunReport;
 use howdah_site::{Client, Scratch, Site};
 
@@ -44,6 +44,8 @@ pub(crate) struct RequestContext<'t, 'c> {
     pub(crate) script_times: Option<(Duration, Duration)>,
     /// Variables that the script has set; `None` where it has set none.
     pub(crate) script_environment: Option<Box<Fields>>,
+    /// The reason why the request is refused although its head is known.
+    pub(crate) refused: Option<Refusal>,
     /// The notes that the script has left for the access log.
     pub(crate) script_notes: Option<Box<Fields>>,
 }
@@ -117,6 +119,7 @@ impl<'t, 'c> RequestContext<'t, 'c> {
             script_times: None,
             script_environment: None,
             script_notes: None,
+            refused: None,
         }
     }
 }

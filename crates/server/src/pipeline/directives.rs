@@ -172,7 +172,8 @@ fn origin(context: &RequestContext<'_, '_>, site: &Site) -> Origin {
     Origin { site: site.number(), network }
 }
 
-/// Resolves the error page of a request that failed with `status` after it was resolved.
+/// Resolves the error page of a request that failed with `status`. `ruled` is the request as it was
+/// resolved; `None`: it was not, and the site's configuration decides.
 pub(super) async fn error(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
@@ -184,24 +185,50 @@ pub(super) async fn error(
         resolution: Resolution::Status(status),
         ruled: None,
     };
-    let Some(ruled) = ruled else {
+    if ruled.is_none() && site.directives().is_none() {
         return without_page();
-    };
-    let mut here = error_here(context, site, Rc::clone(&ruled), status, Lookup::Cached);
+    }
+    let copy = || ruled.as_deref().cloned();
+    let mut here = error_here(context, site, ruled.clone(), status, Lookup::Cached);
     if matches!(here, Err(NotHere::Cold)) {
-        let page =
-            CrewRequest::new(context, site).read_disk_for_error(Ruled::clone(&ruled), status);
+        let page = CrewRequest::new(context, site).read_disk_for_error(copy(), status);
         if Box::pin(page).await.is_err() {
             return without_page();
         }
-        here = error_here(context, site, Rc::clone(&ruled), status, Lookup::Full);
+        here = error_here(context, site, ruled.clone(), status, Lookup::Full);
     }
     match here {
         Ok(resolved) => resolved,
         Err(_) => {
-            let page = CrewRequest::new(context, site).error(Rc::unwrap_or_clone(ruled), status);
+            let page = CrewRequest::new(context, site).error(copy(), status);
             Box::pin(page).await.unwrap_or_else(|_full| without_page())
         }
+    }
+}
+
+/// Resolves the page of a request that is refused with `status` before it is resolved. Content that
+/// is too long is refused by the folder that it is sent to, everything else by the site. A page that
+/// is a script is not run for a client that sends too many requests: that would cost what the limit
+/// saves.
+pub(super) async fn refused(
+    context: &mut RequestContext<'_, '_>,
+    site: &Site,
+    status: Status,
+) -> Resolved {
+    let ruled = match status {
+        Status::CONTENT_TOO_LARGE => resolve(context, site).await.ruled,
+        _ => None,
+    };
+    let ruled = ruled.filter(|ruled| ruled.state.status == Status::OK);
+    let resolved = error(context, site, ruled, status).await;
+    match resolved.resolution {
+        Resolution::Php(_) | Resolution::Proxy { .. } if status == Status::TOO_MANY_REQUESTS => {
+            Resolved {
+                resolution: Resolution::Status(status),
+                ruled: None,
+            }
+        }
+        resolution => Resolved { resolution, ..resolved },
     }
 }
 
@@ -210,7 +237,7 @@ pub(super) async fn error(
 fn error_here(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: Rc<Ruled>,
+    ruled: Option<Rc<Ruled>>,
     status: Status,
     lookup: Lookup,
 ) -> Result<Resolved, NotHere> {
@@ -220,7 +247,7 @@ fn error_here(
     let mut host = context.thread.host(site, context.arrival.started, &context.compared);
     let scratch = &mut context.scratch.paths;
     host.store.begin_bounded(lookup, link_steps(&budget));
-    let resolved = howdah_site::error(site, &client, Some(ruled), status, &mut host, scratch);
+    let resolved = howdah_site::error(site, &client, ruled, status, &mut host, scratch);
     let voided = host.store.end_bounded();
     if voided.cold {
         return Err(NotHere::Cold);

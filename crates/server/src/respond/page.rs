@@ -47,12 +47,14 @@ impl Response {
         self
     }
 
-    /// The response to a client that has to wait for that time.
-    pub(crate) fn too_many_requests(wait: Duration) -> Response {
-        let mut response = Response::error(Status::TOO_MANY_REQUESTS);
+    /// Says when a client that has sent too many requests may send the next one.
+    pub(crate) fn retry_after(&mut self, wait: Duration) {
+        self.own_head();
+        if let Head::Own(head) = &mut self.head {
+            head.fields.remove(b"retry-after");
+        }
         let seconds = wait.as_secs_f64().ceil().max(1.0);
-        response.push(b"Retry-After", seconds.to_string().as_bytes());
-        response
+        self.push(b"Retry-After", seconds.to_string().as_bytes());
     }
 
     /// The response to a request whose resolution needs neither a file nor a script.

@@ -26,7 +26,11 @@ pub(crate) async fn serve<S: Stream>(stream: &S, parts: Parts, content: S::Conte
         arrival: Arrival::now(thread),
     };
     match read {
-        Ok(expects_continue) => exchange.serve(&mut work, content, expects_continue).await,
+        Ok(expects_continue) => exchange.serve(&mut work, content, expects_continue, None).await,
+        Err(refusal) if refusal.keeps_head() => {
+            work.request.content = howdah_http::Content::None;
+            Box::pin(exchange.serve(&mut work, content, false, Some(refusal))).await;
+        }
         Err(refusal) => exchange.refuse(&mut work, refusal).await,
     }
     thread.give_back(work);
@@ -46,7 +50,8 @@ fn read<S: Stream>(
     let limits = thread.limits();
     let read = head::read(S::VERSION, &parts, protocol, ends, peer.is_proxy, limits, into);
     into.is_early = stream.is_early();
-    if peer.is_proxy && read.is_ok() {
+    let is_known = read.as_ref().map_or_else(Refusal::keeps_head, |_| true);
+    if peer.is_proxy && is_known {
         match forwarded::sender(peer, into, thread.config()) {
             Ok(sender) => return (read, Rc::new(sender)),
             Err(refusal) => return (Err(refusal), stream.present_peer()),
@@ -64,8 +69,14 @@ pub(super) struct StreamExchange<'s, S> {
 }
 
 impl<S: Stream> StreamExchange<'_, S> {
-    /// Serves the request that `work` holds.
-    async fn serve(&self, work: &mut Workspace, content: S::Content, expects_continue: bool) {
+    /// Serves the request that `work` holds. `refused`: why it gets an error.
+    async fn serve(
+        &self,
+        work: &mut Workspace,
+        content: S::Content,
+        expects_continue: bool,
+        refused: Option<Refusal>,
+    ) {
         let (thread, peer) = (self.stream.thread(), &self.peer);
         let mut body =
             StreamRequestBody::new(self.stream, content, work.request.content, expects_continue);
@@ -77,6 +88,7 @@ impl<S: Stream> StreamExchange<'_, S> {
             &mut body,
             &mut work.scratch,
         );
+        context.refused = refused;
         let Served { response, site, user, notes } = pipeline::serve(&mut context).await;
         let Some(mut response) = response else {
             return self.stream.abandon();

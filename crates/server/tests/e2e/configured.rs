@@ -5,7 +5,7 @@ use std::fs::File;
 use std::time::{Duration, SystemTime};
 
 use crate::site::{Options, Site};
-use crate::support::has_php;
+use crate::support::{Folder, Setup, has_php};
 
 fn site(files: &[(&str, &str)], lines: &str) -> Site {
     Site::with(files, &Options { site: lines, ..Options::default() })
@@ -119,6 +119,94 @@ fn a_site_has_error_pages_of_its_own() {
     let impatient = Site::with(&files, &Options { site: pages, php, ..Options::default() });
     let long = impatient.get("/long.php");
     assert_eq!((long.status, long.text()), (504, "nothing here"));
+}
+
+/// The pages of errors whose request is refused before its path has a meaning.
+const EARLY: &str = "error_pages = { 400 = \"/early.html\", 404 = \"/early.html\", \
+    413 = \"/early.html\", 417 = \"/early.html\", 429 = \"/early.html\", 414 = \"/early.html\" }\n";
+
+#[test]
+fn a_refused_request_gets_the_site_s_page() {
+    let site = Site::with(
+        &[
+            ("early.html", "of the site"),
+            ("own/a.txt", "x"),
+            ("own/.htaccess", "ErrorDocument 413 \"of the folder\"\n"),
+            ("shut/.htaccess", "Require all denied\n"),
+        ],
+        &Options {
+            site: EARLY,
+            limits: "body = 1000",
+            ..Options::default()
+        },
+    );
+    for (target, fields, status, text, closes) in [
+        ("GET /%zz", "", 400, "of the site", false),
+        ("GET /../x", "", 400, "of the site", false),
+        ("GET /a%2fb", "", 404, "of the site", false),
+        ("GET /", "Expect: more\r\n", 417, "of the site", true),
+        ("POST /x", "Content-Length: 1001\r\n", 413, "of the site", true),
+        ("POST /own/a.txt", "Content-Length: 1001\r\n", 413, "of the folder", true),
+        ("POST /own/none", "Content-Length: 1001\r\n", 413, "of the site", true),
+        ("POST /shut/x", "Content-Length: 1001\r\n", 413, "of the site", true),
+        ("HEAD /x", "Content-Length: 1001\r\n", 413, "", true),
+    ] {
+        for _ in 0..2 {
+            let mut wire = site.connect();
+            wire.send(format!("{target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"));
+            let reply = wire.reply(target.split(' ').next().unwrap());
+            assert_eq!((reply.status, reply.text()), (status, text), "{target}");
+            assert_eq!(reply.is_last(), closes, "{target}");
+        }
+    }
+    // Nobody knows the site of a request line without an end.
+    let mut wire = site.connect();
+    wire.send(format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "a".repeat(9000)));
+    let reply = wire.reply("GET");
+    assert_eq!(reply.status, 414);
+    assert!(reply.text().contains("longer than this site accepts"), "{}", reply.text());
+    let log = site.log_lines("over the body limit");
+    assert!(log.iter().all(|line| line.contains("413: ")) && !log.is_empty(), "{log:?}");
+}
+
+#[test]
+fn check_warns_of_pages_that_are_never_used() {
+    let pages = "error_pages = { 404 = \"/a.html\", 429 = \"/b.php?x=1\", 414 = \"/c.html\" }";
+    let folder = Folder::new();
+    folder.file("public/a.html", "x");
+    let text = format!("[[site]]\nname = \"shop\"\nroot = \"public\"\nphp = false\n{pages}\n");
+    let file = folder.file("howdah.toml", text);
+    let (status, _, told) = Setup::with(&["check", "--config", file.to_str().unwrap()]).run();
+    assert_eq!(status, Some(0), "{told}");
+    for what in [
+        "site shop: error_pages has /b.php?x=1 for 429: no script is run",
+        "site shop: error_pages has /c.html for 414: the server gives this answer before",
+    ] {
+        assert!(told.contains(what), "{told}");
+    }
+    assert!(!told.contains("/a.html"), "{told}");
+}
+
+#[test]
+fn a_client_that_asks_too_often_gets_the_site_s_page_but_no_script() {
+    for (page, text) in [("/early.html", "slower"), ("/early.php", "Too Many Requests")] {
+        let lines = format!(
+            "client_requests = \"1/h\"\nclient_burst = 1\nerror_pages = {{ 429 = \"{page}\" }}"
+        );
+        let site = site(
+            &[("early.html", "slower"), ("early.php", "<?php echo 'a script';"), ("a.txt", "x")],
+            &lines,
+        );
+        let mut wire = site.connect();
+        assert_eq!(wire.get("/a.txt").status, 200);
+        for _ in 0..2 {
+            let reply = wire.get("/a.txt");
+            assert_eq!(reply.status, 429, "{page}");
+            assert!(reply.text().contains(text), "{page}: {}", reply.text());
+            let wait: u64 = reply.field("retry-after").unwrap().parse().unwrap();
+            assert!(wait > 1000 && reply.all("retry-after").len() == 1, "{page}: {wait}");
+        }
+    }
 }
 
 #[test]

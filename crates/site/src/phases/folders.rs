@@ -70,6 +70,20 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         }
     }
 
+    /// Puts the directives of the configuration itself into force, for a request without a path.
+    pub(super) fn enter_site(&mut self, request: &mut PhaseRequest<'r>) {
+        request.is_silent = false;
+        if self.site.directives().is_none() {
+            return;
+        }
+        if let Ok(path) = self.site.root(self.client.host(), self.scratch.take()) {
+            request.path = path;
+            if let Some(rules) = self.look(request).rules {
+                request.settings.clone_from(rules.outermost().settings());
+            }
+        }
+    }
+
     fn look(&mut self, request: &PhaseRequest<'r>) -> DocumentLook {
         if request.path.fits() {
             self.host.look(&request.path)

@@ -50,6 +50,20 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         self.go_on(&mut request, ruled.before, Err(PhaseEnd::Status(status)))
     }
 
+    /// Resolves the error `status` of a request whose path has no meaning yet. Only the directives of
+    /// the configuration itself are in force.
+    pub(crate) fn refuse(mut self, status: Status) -> Resolved {
+        let state = State {
+            method: self.client.method().clone(),
+            document_root: self.site.document_root(self.client.host()),
+            args: self.client.query().map(<[u8]>::to_vec),
+            ..State::default()
+        };
+        let mut request = PhaseRequest::new(self.client, state, self.site.bare_settings());
+        self.enter_site(&mut request);
+        self.go_on(&mut request, Vec::new(), Err(PhaseEnd::Status(status)))
+    }
+
     /// Once through the phases and the handler.
     fn round(
         &mut self,

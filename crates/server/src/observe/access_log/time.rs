@@ -6,7 +6,12 @@ use howdah_http::date::{self, CalendarTime};
 use super::RequestRecord;
 
 /// Adds one of the times of the request.
-pub(super) fn add(out: &mut Vec<u8>, which: LoggedTime, form: &TimeForm, record: &RequestRecord<'_>) {
+pub(super) fn add(
+    out: &mut Vec<u8>,
+    which: LoggedTime,
+    form: &TimeForm,
+    record: &RequestRecord<'_>,
+) {
     let began = record.began.microseconds;
     let microseconds = match which {
         LoggedTime::Begin => began,

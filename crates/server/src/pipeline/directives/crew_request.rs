@@ -78,11 +78,11 @@ impl CrewRequest {
     /// As [`resolve`](CrewRequest::resolve).
     pub(super) async fn read_disk_for_error(
         self,
-        ruled: Ruled,
+        ruled: Option<Ruled>,
         status: Status,
     ) -> Result<(), CrewFull> {
         self.read(move |site, client, host, scratch| {
-            howdah_site::error(site, client, Some(Rc::new(ruled)), status, host, scratch)
+            howdah_site::error(site, client, ruled.map(Rc::new), status, host, scratch)
         })
         .await
     }
@@ -120,9 +120,13 @@ impl CrewRequest {
     ///
     /// # Errors
     /// As [`resolve`](CrewRequest::resolve).
-    pub(super) async fn error(self, ruled: Ruled, status: Status) -> Result<Resolved, CrewFull> {
+    pub(super) async fn error(
+        self,
+        ruled: Option<Ruled>,
+        status: Status,
+    ) -> Result<Resolved, CrewFull> {
         let detached = self.evaluate(move |site, client, host, scratch| -> DetachedResolution {
-            let ruled = Some(Rc::new(ruled));
+            let ruled = ruled.map(Rc::new);
             howdah_site::error(site, client, ruled, status, host, scratch).detach()
         });
         Ok(detached.await?.map_or(EXHAUSTED, DetachedResolution::attach))
