@@ -188,8 +188,8 @@ fn gather(tx: &mut Transaction<'_>, head: &mut ResponseHead, is_error: bool) {
 fn join(tx: &mut Transaction<'_>, settings: &Settings, head: &mut ResponseHead, is_error: bool) {
     let state = &mut tx.state;
     for (name, value) in std::mem::take(&mut state.error_fields).iter() {
-        // There is only one media type.
-        if !name.eq_ignore_ascii_case(b"content-type") || !head.fields.contains(name) {
+        let is_single = SINGLE.iter().any(|single| single.eq_ignore_ascii_case(name));
+        if !is_single || !head.fields.contains(name) {
             head.fields.push(name, value);
         }
     }
@@ -206,6 +206,9 @@ fn join(tx: &mut Transaction<'_>, settings: &Settings, head: &mut ResponseHead, 
     }
     languages(&state.languages, head);
 }
+
+/// Fields of which a response has one: that of the handler wins.
+const SINGLE: [&[u8]; 3] = [b"content-type", b"allow", b"content-range"];
 
 /// Removes the description of the content from a response without content. Returns whether it is
 /// one.

@@ -397,6 +397,10 @@ async fn composed(
     let status = response.status();
     let is_error = is_error(status);
     if is_error && core.is_some_and(|core| core.error_document(status).is_some()) {
+        if let Some(range) = response.head.get().fields.value(b"content-range") {
+            // The page of a 416 tells the length as well (RFC 9110 §15.5.17).
+            Rc::make_mut(ruled).state.error_fields.set(b"Content-Range", range);
+        }
         return Err(status.into());
     }
     if let Head::Own(head) = &mut response.head

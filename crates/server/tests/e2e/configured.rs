@@ -210,6 +210,56 @@ fn a_client_that_asks_too_often_gets_the_site_s_page_but_no_script() {
 }
 
 #[test]
+fn an_error_page_keeps_the_fields_that_the_error_must_have() {
+    let documents =
+        |document: &str| format!("ErrorDocument 405 {document}\nErrorDocument 416 {document}\n");
+    let site = site(
+        &[
+            ("text/.htaccess", &documents("\"a text\"")),
+            ("file/.htaccess", &documents("/page.html")),
+            ("script/.htaccess", &documents("/page.php")),
+            ("lost/.htaccess", &documents("/none.html")),
+            ("away/.htaccess", &documents("http://elsewhere.example/")),
+            ("text/a.txt", "content"),
+            ("file/a.txt", "content"),
+            ("script/a.txt", "content"),
+            ("lost/a.txt", "content"),
+            ("away/a.txt", "content"),
+            ("set/a.txt", "content"),
+            ("page.html", "a page"),
+            ("page.php", "<?php header('Allow: GET'); echo 'a script';"),
+        ],
+        "error_pages = { 405 = \"/page.html\", 416 = \"/page.html\" }",
+    );
+    let mut wire = site.connect();
+    let usual = "GET,POST,OPTIONS,HEAD";
+    for (folder, text, allow) in [
+        ("set", "a page", usual),
+        ("text", "a text", usual),
+        ("file", "a page", usual),
+        ("script", "a script", "GET"),
+        ("lost", "This page cannot be used that way.", usual),
+    ] {
+        if folder == "script" && !has_php() {
+            continue;
+        }
+        let refused = wire.ask("DELETE", &format!("/{folder}/a.txt"), &[], b"");
+        assert_eq!(refused.status, 405, "{folder}");
+        assert!(refused.text().contains(text), "{folder}: {}", refused.text());
+        assert_eq!(refused.all("allow"), [allow], "{folder}");
+        let range = wire.ask("GET", &format!("/{folder}/a.txt"), &[("Range", "bytes=50-60")], b"");
+        assert_eq!(range.status, 416, "{folder}");
+        assert_eq!(range.all("content-range"), ["bytes */7"], "{folder}");
+        assert_eq!(range.field("allow"), (folder == "script").then_some("GET"), "{folder}");
+    }
+    for (method, range) in [("DELETE", "bytes=0-1"), ("GET", "bytes=50-60")] {
+        let away = wire.ask(method, "/away/a.txt", &[("Range", range)], b"");
+        assert_eq!((away.status, away.field("location")), (302, Some("http://elsewhere.example/")));
+        assert_eq!((away.field("allow"), away.field("content-range")), (None, None), "{method}");
+    }
+}
+
+#[test]
 fn a_folder_is_listed_for_people_and_programs() {
     let site = site(
         &[

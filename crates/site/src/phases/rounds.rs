@@ -203,6 +203,10 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         text: Vec<u8>,
     ) -> NextRound {
         let state = &mut request.tx.state;
+        if status == Status::METHOD_NOT_ALLOWED {
+            // RFC 9110 §15.5.6: whatever page answers.
+            state.error_fields.set(b"Allow", ALLOW_FILE.as_bytes());
+        }
         if !matches!(document, ErrorDocument::Url(_)) {
             if let Some(location) =
                 state.fields.value(b"location").filter(|_| status.is_redirection())
@@ -221,6 +225,9 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
             }
             ErrorDestination::Remote => {
                 state.status = Status::FOUND;
+                for name in [&b"allow"[..], b"content-range"] {
+                    state.error_fields.remove(name);
+                }
                 state.fields.set(b"Location", &text);
                 NextRound::Answer(bare(state))
             }
