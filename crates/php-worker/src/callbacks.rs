@@ -288,7 +288,7 @@ unsafe extern "C" fn on_log(context: *mut c_void, level: c_int, message: *const 
         let message = unsafe { CStr::from_ptr(message) }.to_bytes();
         let level = Level::from_syslog(level);
         if context.is_null() {
-            log::write(level, message, None);
+            log::write(level, &log::without_entities(message), None);
         } else {
             // SAFETY: called by the shim during `execute`.
             unsafe { request_of(context) }.log(level, message);

@@ -77,6 +77,26 @@ impl Level {
     }
 }
 
+/// Returns a message of PHP's start as plain text. With `html_errors`, which is on unless a file of
+/// settings says otherwise, PHP makes HTML of it, although no page ever shows it.
+pub fn without_entities(message: &[u8]) -> Cow<'_, [u8]> {
+    if !message.contains(&b'&') {
+        return Cow::Borrowed(message);
+    }
+    let mut plain = Vec::with_capacity(message.len());
+    let mut rest = message;
+    while let Some((&first, after)) = rest.split_first() {
+        let entity = ENTITIES.iter().find(|(name, _)| rest.starts_with(name));
+        plain.push(entity.map_or(first, |(_, character)| *character));
+        rest = entity.map_or(after, |(name, _)| &rest[name.len()..]);
+    }
+    Cow::Owned(plain)
+}
+
+/// The characters that PHP escapes (`php_escape_html_entities`).
+const ENTITIES: [(&[u8], u8); 5] =
+    [(b"&quot;", b'"'), (b"&amp;", b'&'), (b"&lt;", b'<'), (b"&gt;", b'>'), (b"&#039;", b'\'')];
+
 /// The request that a message belongs to.
 #[derive(Debug, Clone, Copy)]
 pub struct LogContext<'r> {
@@ -301,6 +321,18 @@ fn escape(out: &mut Vec<u8>, text: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_of_the_start_are_plain_text() {
+        for (message, plain) in [
+            ("plain", "plain"),
+            ("&quot;user&quot; &lt;b&gt; &#039;a&#039;", "\"user\" <b> 'a'"),
+            ("a &amp;quot; b", "a &quot; b"),
+            ("a & b &", "a & b &"),
+        ] {
+            assert_eq!(&*without_entities(message.as_bytes()), plain.as_bytes(), "{message}");
+        }
+    }
 
     #[test]
     fn a_message_is_one_line_with_its_request() {

@@ -106,7 +106,10 @@ fn a_value_of_the_configuration_that_php_refuses_is_named_in_the_log() {
          = \"1\" }",
     );
     assert_eq!(site.get("/a.php").text(), "files");
-    wait_for_line(&site, &["error default:", "PHP Fatal error", "Session save handler"]);
+    wait_for_line(
+        &site,
+        &["error default:", "PHP Fatal error", "Session save handler \"user\" cannot be set"],
+    );
     wait_for_line(
         &site,
         &[
