@@ -161,7 +161,10 @@ section! {
         /// `{ 404 = "/404.html", 503 = "/busy.php" }`, with every other character escaped as in a
         /// URL. A page is a file or a script. It keeps the status, and a script finds the original
         /// request in `REDIRECT_STATUS`, `REDIRECT_URL` and others, as with Apache's ErrorDocument.
-        /// Errors of the server itself have them, too, such as 502, 503 and 504 of a pool.
+        /// Errors of the server itself have them, too: 502, 503 and 504 of a pool, 413 of `body` in
+        /// `[limits]`, 417, 400 for a path that cannot be, and 429 of `client_requests`, whose page
+        /// must be no script. A request whose head cannot be read has no site, and gets the
+        /// server's own page: 414, 421, 431, 505, 408 before its end, and every other 400.
         /// ErrorDocument in `rules` or a `.htaccess` file has precedence.
         error_pages ("error_pages"): Vec<(u16, String)> as ErrorPages = Vec::new(),
             "The server's own pages name the error and nothing else.";
