@@ -105,7 +105,6 @@ pub const DECIDED: &[Decided] = &[
 
     // Methods and names.
     part("core: methods on files", "FOO *", "501", "405", "the method is known well enough to be refused for a file"),
-    line("core: ErrorDocument 405*", "allow: trace", "", NO_TRACE),
     part("core: a file of rules in a folder *", "*.ht*", "404", "403", "a name that is refused is refused whether it is there or not"),
     answer("core: dot files and backups*", "/.htdir/x", "200", "403", "a name that is refused is refused for folders, too"),
     part("core: *", "/dangling", "403", "404", "what a link leads to is not there"),
