@@ -21,8 +21,8 @@ impl Refusal {
         Refusal { status: Status::BAD_REQUEST, why }
     }
 
-    /// Returns whether the head of the refused request is known, so that its site's page can answer:
-    /// only the length of its content, or its expectation, is refused.
+    /// Returns whether the head of the refused request is known, so that its site's page can
+    /// answer: only the length of its content, or its expectation, is refused.
     pub fn keeps_head(&self) -> bool {
         matches!(self.status, Status::CONTENT_TOO_LARGE | Status::EXPECTATION_FAILED)
     }

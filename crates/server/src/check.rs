@@ -71,7 +71,7 @@ pub(crate) fn unused_pages(config: &Config) -> Vec<String> {
                 _ => continue,
             };
             warnings
-                .push(format!("site {}: error_pages has {page} for {status}: {why}", site.name));
+                .push(format!("site {}: `error_pages` has {page} for {status}: {why}", site.name));
         }
     }
     warnings

@@ -313,8 +313,8 @@ impl<T: Transport> H1Connection<T> {
         after
     }
 
-    /// Answers a request whose head is known, and whose content is not read. Afterwards the state of
-    /// the connection is unknown.
+    /// Answers a request whose head is known, and whose content is not read. Afterwards the state
+    /// of the connection is unknown.
     async fn serve_refused(&mut self, work: &mut Workspace, refusal: Refusal) -> AfterResponse {
         self.begin_refusal(work);
         work.request.is_early = self.wire.transport.is_early();

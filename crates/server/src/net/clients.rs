@@ -15,8 +15,8 @@ use howdah_config::{Config, Count, Rate};
 /// Connections that no client is refused because of `"auto"`, where these are at most a quarter of
 /// all connections.
 const FEW: usize = 256;
-/// Connections that no client is refused because of `"auto"`, however few there may be: those of two
-/// browsers.
+/// Connections that no client is refused because of `"auto"`, however few there may be: those of
+/// two browsers.
 const FEWEST: usize = 16;
 /// Shards of the tables. Threads seldom need the same one.
 const SHARDS: usize = 64;

@@ -207,9 +207,9 @@ pub(super) async fn error(
 }
 
 /// Resolves the page of a request that is refused with `status` before it is resolved. Content that
-/// is too long is refused by the folder that it is sent to, everything else by the site. A page that
-/// is a script is not run for a client that sends too many requests: that would cost what the limit
-/// saves.
+/// is too long is refused by the folder that it is sent to, everything else by the site. A page
+/// that is a script is not run for a client that sends too many requests: that would cost what the
+/// limit saves.
 pub(super) async fn refused(
     context: &mut RequestContext<'_, '_>,
     site: &Site,

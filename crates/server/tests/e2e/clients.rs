@@ -187,7 +187,8 @@ fn a_low_limit_of_open_files_is_said_and_kept() {
     let config = folder.file(
         "howdah.toml",
         "listen = [\"127.0.0.1:0\"]\nthreads = 2\n[log]\naccess = \"off\"\n\
-         [limits]\nkeep_alive_timeout = \"1h\"\nclient_connections = 1000\n[[site]]\nroot = \"public\"\nphp = false\n",
+         [limits]\nkeep_alive_timeout = \"1h\"\nclient_connections = 1000\n\
+         [[site]]\nroot = \"public\"\nphp = false\n",
     );
     // As an ordinary user: root may raise the limit.
     let limited = folder.program("limited", "#!/bin/sh\nulimit -n 300\nexec \"$HOWDAH\" \"$@\"\n");

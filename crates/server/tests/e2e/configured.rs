@@ -179,8 +179,8 @@ fn check_warns_of_pages_that_are_never_used() {
     let (status, _, told) = Setup::with(&["check", "--config", file.to_str().unwrap()]).run();
     assert_eq!(status, Some(0), "{told}");
     for what in [
-        "site shop: error_pages has /b.php?x=1 for 429: no script is run",
-        "site shop: error_pages has /c.html for 414: the server gives this answer before",
+        "site shop: `error_pages` has /b.php?x=1 for 429: no script is run",
+        "site shop: `error_pages` has /c.html for 414: the server gives this answer before",
     ] {
         assert!(told.contains(what), "{told}");
     }

@@ -248,7 +248,10 @@ fn formats_give_the_lines_that_apache_writes() {
         \"script\"');
                   http_response_code((int) ($_GET['s'] ?? 200));
                   if (isset($_GET['k'])) apache_setenv('kind', $_GET['k']);
-                  if (isset($_GET['n'])) { apache_note('PAGE', 'x'); apache_note('page', $_GET['n']); }
+                  if (isset($_GET['n'])) {
+                      apache_note('PAGE', 'x');
+                      apache_note('page', $_GET['n']);
+                  }
                   if (!isset($_GET['e'])) echo 'four';";
     let site = Site::with(
         &[

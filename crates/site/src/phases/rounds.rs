@@ -50,8 +50,8 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         self.go_on(&mut request, ruled.before, Err(PhaseEnd::Status(status)))
     }
 
-    /// Resolves the error `status` of a request whose path has no meaning yet. Only the directives of
-    /// the configuration itself are in force.
+    /// Resolves the error `status` of a request whose path has no meaning yet. Only the directives
+    /// of the configuration itself are in force.
     pub(crate) fn refuse(mut self, status: Status) -> Resolved {
         let state = State {
             method: self.client.method().clone(),
