@@ -82,15 +82,17 @@ impl Footprint {
     /// requests, if they are known, and those that PHP had at most for the last script. `busy` of
     /// the workers run one.
     pub(crate) fn note(&mut self, workers: impl Iterator<Item = (Option<u64>, u64)>, busy: usize) {
-        let (mut own, mut known, mut peak, mut peaks) = (0_u64, 0, 0, 0_u64);
+        let (mut own, mut known) = (0_u64, 0);
+        let (mut peak, mut peaks, mut with_peak) = (0, 0_u64, 0);
         for (proportional, last_peak) in workers {
             own = own.saturating_add(proportional.unwrap_or(0));
             known += u64::from(proportional.is_some());
             peak = last_peak.max(peak);
             peaks = peaks.saturating_add(last_peak);
+            with_peak += u64::from(last_peak > 0);
         }
         self.resting = own.checked_div(known).unwrap_or(self.resting);
-        let scripts = peaks.checked_div(known).unwrap_or(0).saturating_mul(busy as u64);
+        let scripts = peaks.checked_div(with_peak).unwrap_or(0).saturating_mul(busy as u64);
         self.own = own.saturating_add(scripts);
         // A script that needed much counts for a while.
         self.peak = peak.max(self.peak - self.peak / FORGETTING);
@@ -265,6 +267,9 @@ mod tests {
     fn a_busy_worker_uses_what_its_script_needs() {
         let workers = [(20, 10), (20, 10), (20, 10)];
         assert_eq!(busy_footprint(&workers, 2).own, 80 * MIB);
+        // Scripts of workers that have not measured themselves are no larger than the others'.
+        assert_eq!(busy_footprint(&[(20, 10), (0, 10), (0, 10)], 3).own, 50 * MIB);
+        assert_eq!(busy_footprint(&[(20, 10), (20, 0), (20, 0)], 1).own, 70 * MIB);
         // Whether the scripts run or not, the room is the same.
         let sum = |available, busy| {
             let footprint = busy_footprint(&workers, busy);
