@@ -70,9 +70,10 @@ pub enum ExchangeError {
     /// No worker began the request within the pool's `queue_timeout`.
     NotBegun,
     /// The script gave no sign of life for the pool's `request_timeout`, or for the time limit
-    /// that it had set. The worker is killed.
+    /// that it had set. It is ended, and its worker killed if it does not end.
     Silent,
-    /// The script ran longer than the pool's `request_terminate_timeout`. The worker is killed.
+    /// The script ran longer than the pool's `request_terminate_timeout`. It is ended, and its
+    /// worker killed if it does not end.
     TimedOut,
     /// The worker's bytes are no response.
     Malformed(Corrupt),

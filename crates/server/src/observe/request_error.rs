@@ -254,7 +254,7 @@ impl RequestError {
             ExchangeError::Silent => (Status::GATEWAY_TIMEOUT, SILENT.to_owned()),
             ExchangeError::TimedOut => (
                 Status::GATEWAY_TIMEOUT,
-                "it ran longer than `request_terminate_timeout`; its worker is ended".to_owned(),
+                "it ran longer than `request_terminate_timeout`, and is ended".to_owned(),
             ),
             ExchangeError::Malformed(corrupt) => (Status::BAD_GATEWAY, corrupt.to_string()),
         };
@@ -350,7 +350,7 @@ impl RequestError {
 }
 
 const SILENT: &str = "it sent nothing for longer than `request_timeout`, and than the time limit \
-    that it may have set; its worker is ended";
+    that it may have set, and is ended";
 const NOT_BEGUN: &str = "no worker became free within `queue_timeout`";
 
 impl fmt::Display for RequestError {
