@@ -132,6 +132,8 @@ impl PoolHandle {
                 RequestBody::Memory(_) => None,
                 RequestBody::File(file, _) => Some(file),
             };
+            // Before the worker begins: its time would not be believed otherwise.
+            let now = Instant::now();
             match waiters.zygote.front.enqueue(lease.slot_ref(), self.thread, request, file) {
                 Ok(()) => {
                     let holds_back = waiters.zygote.holds_back();
@@ -141,12 +143,11 @@ impl PoolHandle {
                     if !holds_back {
                         waiters.zygote.wake_worker();
                     }
-                    let now = Instant::now();
                     let since = asked.unwrap_or(now);
                     let begun_by = since + self.pool.queue_timeout(place.lane);
                     let deadlines = Deadlines::new(begun_by, now, self.pool.limits());
                     waiters.register(lease.index(), deadlines, asker);
-                    waiters.show_output();
+                    waiters.watch_slots();
                     return Ok(Exchange::new(waiters, lease, since));
                 }
                 Err(SubmitError::TooLarge) => return Err(DispatchError::TooLarge),

@@ -70,6 +70,21 @@ impl Waiters {
         }
     }
 
+    /// Enforces the deadlines of scripts that run, between two sweeps. Not after a pause of this
+    /// thread, which only a sweep makes up for.
+    pub(super) fn sweep_scripts(self: &Rc<Self>, now: Instant) {
+        let is_late = |swept| now.saturating_duration_since(swept) >= LATE;
+        if self.swept.get().is_none_or(is_late) {
+            return;
+        }
+        for slot in 0..self.zygote.front.geometry().slots {
+            // What a request that waits says of the queue is for the sweep.
+            if !self.zygote.front.is_queued(slot) {
+                self.sweep_slot(slot, now);
+            }
+        }
+    }
+
     /// Makes up for a time in which this thread did not look, since it was held or got no
     /// processor. The work that workers have done meanwhile is seen after this sweep.
     fn forgive(&self, pause: Duration) {

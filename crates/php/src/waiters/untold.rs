@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 use std::task::Waker;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{SlotWaiter, Waiters};
 use crate::deadlines::Overdue;
@@ -35,9 +35,10 @@ pub(crate) struct SlotNews {
 }
 
 impl Waiters {
-    /// Looks from now on, until no slot is out, for output which a script leaves in its slot: the
-    /// script computes or sleeps, and its client waits for what was printed before.
-    pub(crate) fn show_output(self: &Rc<Self>) {
+    /// Looks at the slots from now on, until none is out: for output which a script leaves in its
+    /// slot, since the script computes or sleeps and its client waits for what was printed before;
+    /// and for scripts that have missed their deadline, which [`Waiters::sweep`] would see late.
+    pub(crate) fn watch_slots(self: &Rc<Self>) {
         if self.showing.replace(true) {
             return;
         }
@@ -59,6 +60,7 @@ impl Waiters {
                         waker.iter().for_each(Waker::wake_by_ref);
                     }
                 }
+                waiters.sweep_scripts(Instant::now());
             }
         });
     }
