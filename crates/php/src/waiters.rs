@@ -249,6 +249,11 @@ impl Waiters {
     /// Gives the slot back to the pool, which may wake other tasks of this thread.
     fn close(&self, mut lease: Lease) {
         self.count_figures(&mut lease);
+        // A worker that died with its script has told no figures.
+        if lease.figures.is_none() && self.zygote.lost(lease.index()).is_some() {
+            let (_, ran) = self.zygote.front.times(lease.slot_ref());
+            self.count_slow(lease.lane, ran);
+        }
         self.open.set(self.open.get() - 1);
         drop(lease);
     }
@@ -261,13 +266,15 @@ impl Waiters {
             lease.figures = Some(figures);
             self.zygote.count_answer();
             self.counters.count_figures(lease.lane, &figures);
-            if self
-                .limits
-                .slow_after
-                .is_some_and(|after| figures.took >= after.as_nanos() as u64)
-            {
-                self.counters.count(lease.lane, PoolCounter::Slow);
-            }
+            self.count_slow(lease.lane, figures.took);
+        }
+    }
+
+    /// Counts a script that ran for that many nanoseconds, if it was slow.
+    fn count_slow(&self, lane: usize, took: u64) {
+        let is_slow = |after: Duration| u128::from(took) >= after.as_nanos();
+        if self.limits.slow_after.is_some_and(is_slow) {
+            self.counters.count(lane, PoolCounter::Slow);
         }
     }
 
@@ -276,13 +283,8 @@ impl Waiters {
         let count = |event| self.counters.count(lane, event);
         match failure {
             ExchangeError::NotBegun => count(PoolCounter::QueueTimeouts),
-            ExchangeError::Silent | ExchangeError::TimedOut => {
-                count(PoolCounter::Timeouts);
-                // Its worker is replaced, and tells no figures.
-                if self.limits.slow_after.is_some() {
-                    count(PoolCounter::Slow);
-                }
-            }
+            // Its script is counted as slow when it has ended.
+            ExchangeError::Silent | ExchangeError::TimedOut => count(PoolCounter::Timeouts),
             ExchangeError::WorkerDied(_) | ExchangeError::PoolDied => {
                 count(PoolCounter::Lost);
             }

@@ -41,6 +41,26 @@ fn a_request_is_counted_with_its_times_and_as_slow_where_it_is() {
 }
 
 #[test]
+fn a_slow_script_that_is_late_is_counted_once() {
+    let limits = PoolLimits {
+        request_timeout: Duration::from_millis(100),
+        slow_after: Some(Duration::from_millis(50)),
+        ..limits()
+    };
+    Front::new(1, limits).run(async |front| {
+        let gate = Gate::new();
+        let mut late = dispatch(front.handle(), Script::Hold(gate)).await.unwrap();
+        assert_eq!(late.head(&mut Vec::new()).await, Err(ExchangeError::Silent));
+        drop(late);
+        // The soft time-out ends the script, and the worker lives on and tells its figures.
+        gate.open();
+        front.expect_idle().await;
+        let of = |event| front.counted(|totals| totals.of(event));
+        assert_eq!((of(PoolCounter::Timeouts), of(PoolCounter::Slow)), ([1, 1], [1, 1]));
+    });
+}
+
+#[test]
 fn lost_requests_and_the_processor_time_of_dead_workers_are_counted() {
     Front::new(1, limits()).run(async |front| {
         // A worker has had no more processor time than it lived.

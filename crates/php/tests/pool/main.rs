@@ -83,12 +83,14 @@ fn a_response_comes_whole() {
 fn an_overdue_request_is_told_and_its_worker_killed() {
     let limits = howdah_php::PoolLimits {
         request_timeout: Duration::from_millis(200),
-        slow_after: Some(Duration::from_secs(500)),
+        slow_after: Some(Duration::from_millis(100)),
         ..limits()
     };
     Front::new(1, limits).run(async |front| {
         let late = ask(front.handle(), Script::Sleep(600_000)).await.err();
         assert_eq!(late.as_deref(), Some("Err(Silent)"));
+        front.expect_idle().await;
+        // Each once, although its worker has told no figures.
         for event in [PoolCounter::Timeouts, PoolCounter::Slow] {
             assert_eq!(front.counted(|totals| totals.of(event)), [1, 1], "{event:?}");
         }
