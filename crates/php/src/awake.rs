@@ -13,9 +13,21 @@ const LEAST_PATIENCE: Duration = Duration::from_millis(1);
 const MOST_PATIENCE: Duration = Duration::from_millis(100);
 /// Nanoseconds up to which a script is short. One that asks a database is not.
 const SHORT: u32 = 100_000;
+/// Nanoseconds from which on a script is long: several of them are a wait that a visitor notices.
+const LONG: u32 = 500_000;
 /// Nanoseconds that one script adds to the average at most: one that was interrupted, or slow for
 /// once, does not count as a hundred.
 const LONGEST_NOTED: u32 = 1_000_000;
+
+/// How long scripts take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ScriptLength {
+    /// Less than 100 µs.
+    Short,
+    /// Less than half a millisecond.
+    Middle,
+    Long,
+}
 
 /// The limit of workers that are awake, from the scripts that ran lately.
 #[derive(Debug)]
@@ -60,15 +72,19 @@ impl AwakeLimit {
         Some(limit)
     }
 
-    /// Whether scripts are short: then a request that is begun in the order in which it came waits
-    /// for a moment only.
-    pub(crate) fn is_short(&self) -> bool {
-        self.service.load(Ordering::Relaxed) < SHORT
+    /// How long scripts took lately; long while nothing is known. Where they are not long, a
+    /// request that is begun in the order in which it came waits for a moment only.
+    pub(crate) fn script_length(&self) -> ScriptLength {
+        match self.service.load(Ordering::Relaxed) {
+            service if service < SHORT => ScriptLength::Short,
+            service if service < LONG => ScriptLength::Middle,
+            _ => ScriptLength::Long,
+        }
     }
 
     /// Notes that the scripts that run now take long, before any of them has ended.
     pub(crate) fn note_long(&self) {
-        self.service.fetch_max(2 * SHORT, Ordering::Relaxed);
+        self.service.fetch_max(LONGEST_NOTED, Ordering::Relaxed);
     }
 
     /// Whether that many workers are as many as should be awake.
@@ -137,15 +153,20 @@ mod tests {
     #[test]
     fn scripts_are_short_until_some_that_run_take_long() {
         let awake = AwakeLimit::new(4);
-        assert!(!awake.is_short(), "nothing is known");
-        (0..100).for_each(|_| _ = awake.note(20_000, None));
-        assert!(awake.is_short());
+        let after = |took: u32, count: u32| {
+            (0..count).for_each(|_| _ = awake.note(took, None));
+            awake.script_length()
+        };
+        assert_eq!(awake.script_length(), ScriptLength::Long, "nothing is known");
+        assert_eq!(after(20_000, 1), ScriptLength::Short);
         awake.note_long();
-        assert!(!awake.is_short());
-        (0..100).for_each(|_| _ = awake.note(20_000, None));
-        assert!(awake.is_short());
-        (0..3).for_each(|_| _ = awake.note(u32::MAX, None));
-        assert!(!awake.is_short());
+        assert_eq!(awake.script_length(), ScriptLength::Long);
+        assert_eq!(after(20_000, 100), ScriptLength::Short);
+        assert_eq!(after(200_000, 100), ScriptLength::Middle);
+        assert_eq!(after(600_000, 100), ScriptLength::Long);
+        assert_eq!(after(20_000, 100), ScriptLength::Short);
+        assert_eq!(after(u32::MAX, 3), ScriptLength::Middle);
+        assert_eq!(after(u32::MAX, 20), ScriptLength::Long);
     }
 
     #[test]

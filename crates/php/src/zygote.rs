@@ -41,6 +41,8 @@ pub(crate) struct Zygote {
     waiting: AtomicUsize,
     /// Number of leased slots.
     out: AtomicUsize,
+    /// Number of workers that are wanted, to be read without the lock.
+    wanted: AtomicUsize,
     /// Number of requests whose scripts have ended, as the front has seen it.
     answered: AtomicUsize,
     /// The number of requests that may wait for a worker, with a slot or without.
@@ -163,6 +165,7 @@ impl Zygote {
             lost: (0..slots).map(|_| AtomicU32::new(0)).collect(),
             waiting: AtomicUsize::new(0),
             out: AtomicUsize::new(0),
+            wanted: AtomicUsize::new(first),
             answered: AtomicUsize::new(0),
             most_waiting,
             most_behind: most_waiting.div_ceil(2),

@@ -10,6 +10,7 @@ use howdah_ipc::front::Slot;
 use tokio::sync::oneshot;
 
 use super::{Zygote, ZygoteState};
+use crate::awake::ScriptLength;
 use crate::lanes::{LaneFull, QueuePlace};
 use crate::pool::DispatchError;
 
@@ -93,7 +94,7 @@ impl Zygote {
             // brings one back, either is seen here or sees this request.
             self.waiting.store(state.lanes.waiting() + 1, Ordering::SeqCst);
             // A request that had a slot was accepted already.
-            let is_full = place.since.is_none() && self.is_full(state.lanes.waiting());
+            let is_full = place.since.is_none() && self.is_full(&state);
             let joined = state.lanes.push(place, sender, is_full);
             // Also for a request that is refused: it may have kept a slot from others until now.
             self.serve(&mut state);
@@ -105,45 +106,48 @@ impl Zygote {
         Ok(receiver)
     }
 
-    /// Whether as many wait for a worker as may: `waiting` for a slot, and those whose slots are
-    /// more than there are workers.
-    fn is_full(&self, waiting: usize) -> bool {
-        match self.behind() {
-            Some(behind) => behind + waiting >= self.most_waiting,
-            None => waiting > 0 && waiting >= self.most_waiting,
-        }
-    }
-
-    /// Slots that are out beyond the number of workers; `None` where a worker may be free.
-    fn behind(&self) -> Option<usize> {
-        let out = self.out.load(Ordering::SeqCst);
-        out.checked_sub(self.front.geometry().workers)
+    /// Whether as many requests have a worker or wait for one as may. Workers that the pool may
+    /// still start count as if they were there.
+    fn is_full(&self, state: &ZygoteState) -> bool {
+        let workers = match self.may_grow.load(Ordering::Relaxed) {
+            true => self.front.geometry().workers,
+            false => state.roster.count().max(1),
+        };
+        let accepted = self.out.load(Ordering::SeqCst) + state.lanes.waiting();
+        accepted >= workers.saturating_add(self.most_waiting)
     }
 
     /// Whether a request may be handed over. Those of a pool with lanes of its own wait in their
     /// lanes rather than behind each other for a worker.
     fn has_room(&self, state: &ZygoteState) -> bool {
+        let out = self.out.load(Ordering::SeqCst);
         match self.has_lanes {
             // One that waits for the next worker, or for one that starts.
-            true => self.out.load(Ordering::Relaxed) <= state.roster.count(),
-            false => self.behind() < Some(self.most_behind()),
+            true => out <= state.roster.count(),
+            false => out < self.most_out(self.awake.script_length()),
         }
     }
 
-    /// The number of requests that may have a slot and wait for a worker. They are begun in the
-    /// order in which they came, so there are more of them only where scripts are short.
-    fn most_behind(&self) -> usize {
-        let Geometry { slots, workers, .. } = *self.front.geometry();
-        let most = match self.awake.is_short() {
-            true => slots.saturating_sub(workers),
-            false => behind_long_scripts(workers),
+    /// The number of requests that may have a slot. Those that wait for a worker there are begun in
+    /// the order in which they came, so there are more of them only where scripts are short.
+    fn most_out(&self, scripts: ScriptLength) -> usize {
+        let Geometry { slots, workers: most, .. } = *self.front.geometry();
+        let workers = self.wanted.load(Ordering::Relaxed).max(1);
+        let behind = match scripts {
+            _ if self.has_lanes => most,
+            ScriptLength::Short => slots.saturating_sub(workers),
+            ScriptLength::Middle => workers.max(FEW_SLOTS.saturating_sub(workers)),
+            ScriptLength::Long => workers,
         };
-        self.most_behind.min(most)
+        // A request that finds no worker has another one started.
+        let least = usize::from(self.may_grow.load(Ordering::Relaxed));
+        let workers = if self.has_lanes { most } else { workers };
+        workers + behind.min(self.most_behind).max(least)
     }
 
-    /// Whether more requests have slots than may where scripts are not short.
+    /// Whether more requests have slots than may where scripts are long.
     pub(crate) fn is_deep(&self) -> bool {
-        self.behind() > Some(behind_long_scripts(self.front.geometry().workers))
+        !self.has_lanes && self.out.load(Ordering::SeqCst) > self.most_out(ScriptLength::Long)
     }
 
     /// Requests that a lane may have running: one of the workers that there is memory for stays for
@@ -198,7 +202,7 @@ impl Zygote {
 
     /// Takes a free slot, if fewer than may be out are.
     fn checkout(self: &Arc<Self>, lane: usize) -> Option<Lease> {
-        let most = self.front.geometry().workers.saturating_add(self.most_behind());
+        let most = self.most_out(self.awake.script_length());
         let one_more = |out| (out < most).then_some(out + 1);
         self.out.fetch_update(Ordering::SeqCst, Ordering::Relaxed, one_more).ok()?;
         let Some(slot) = self.front.checkout() else {
@@ -222,12 +226,9 @@ impl Zygote {
     }
 }
 
-/// The number of requests that may have a slot and wait for one of the workers where scripts are
-/// not short: as many as there are workers. With few workers, as many as make eight slots in all.
-fn behind_long_scripts(workers: usize) -> usize {
-    const FEW_SLOTS: usize = 8;
-    workers.max(FEW_SLOTS.saturating_sub(workers))
-}
+/// Slots that a pool with few workers uses where scripts are neither short nor long: a worker finds
+/// its next request while the front is busy.
+const FEW_SLOTS: usize = 8;
 
 #[cfg(test)]
 mod tests {

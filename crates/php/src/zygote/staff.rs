@@ -54,6 +54,7 @@ impl Zygote {
             // A zygote that does not read is told again at the next look.
             state.is_untold = self.control.send_now(&ToZygote::Keep(wanted).encode(), &[]).is_err();
             self.front.set_present(state.roster.present());
+            self.wanted.store(state.roster.count(), Ordering::Relaxed);
         }
         self.may_grow.store(state.roster.count() < room, Ordering::Relaxed);
         drop(state);

@@ -4,7 +4,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use howdah_php::{DispatchError, ExchangeError, HeadKind, PoolHandle, QueuePlace};
+use howdah_php::{
+    DispatchError, ExchangeError, HeadKind, MemoryFigures, PoolHandle, QueuePlace, Scaling,
+};
 
 use super::support::{self, Front, Gate, PATIENCE, Script, limits};
 use super::{ask, body, dispatch, dispatch_in};
@@ -174,6 +176,84 @@ fn slow_requests_of_one_client_after_short_ones_take_no_turn_of_another_client()
             })
             .await;
             front.expect_idle().await;
+        });
+    }
+}
+
+#[test]
+fn with_few_workers_a_client_with_many_slow_requests_takes_few_turns_of_another() {
+    let auto = Scaling::Auto {
+        start: 1,
+        idle_timeout: Duration::from_secs(300),
+        memory_share: 80,
+        memory: None,
+    };
+    for (scaling, most, workers) in
+        [(Scaling::Static, 1, 1), (Scaling::Static, 2, 2), (auto, 8, 1)]
+    {
+        let limits = howdah_php::PoolLimits { scaling, ..limits() };
+        Front::new(most, limits).with_first(workers).run(async |front| {
+            if scaling != Scaling::Static {
+                // Room for one worker.
+                front.memory().publish(MemoryFigures { limit: 1 << 30, available: 64 << 20 });
+                front.handle().sweep(Instant::now());
+                assert_eq!(front.pool().figures().memory_sum.map(|sum| sum.room), Some(1));
+            }
+            let until = Instant::now() + PATIENCE;
+            let wait_until = async |what: &str, is_so: &dyn Fn() -> bool| {
+                while !is_so() {
+                    assert!(Instant::now() < until, "{what}");
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            };
+            let visits = Rc::new(RefCell::new(Visits::default()));
+            let come = |client, script| {
+                let handle = front.handle().clone();
+                drop(tokio::task::spawn_local(visit(handle, client, script, visits.clone())));
+            };
+            let gates: Vec<_> = (0..workers).map(|_| Gate::new()).collect();
+            for gate in &gates {
+                come(1, Script::Hold(*gate));
+                gate.is_reached().await;
+            }
+            const MANY: usize = 30;
+            (0..MANY).for_each(|_| come(1, Script::Sleep(5)));
+            let waiting = || front.pool().figures().waiting;
+            wait_until("all of client 1 wait", &|| waiting() == MANY).await;
+            come(2, Script::Bytes(1));
+            wait_until("client 2 waits", &|| waiting() == MANY + 1).await;
+            gates.iter().for_each(|gate| gate.open());
+            wait_until("client 2 has its answer", &|| visits.borrow().answered.contains(&2)).await;
+            let answered = visits.borrow().answered.clone();
+            let before = answered.iter().position(|client| *client == 2).unwrap();
+            // Those that ran, as many that had left the queue, and one in its turn; those beside.
+            assert!(before <= 3 * workers + 1, "{answered:?} with {workers} workers");
+            wait_until("all have an answer", &|| {
+                visits.borrow().answered.len() == workers + MANY + 1
+            })
+            .await;
+            front.expect_idle().await;
+        });
+    }
+}
+
+#[test]
+fn a_script_misses_its_deadline_between_two_sweeps() {
+    let limits = howdah_php::PoolLimits {
+        request_timeout: Duration::from_millis(100),
+        ..limits()
+    };
+    // On a machine that stands still, no deadline counts before the next sweep.
+    let until = Instant::now() + PATIENCE;
+    let mut is_told = false;
+    while !is_told {
+        assert!(Instant::now() < until, "no script was told");
+        Front::new(1, limits).sweeping_every(2 * PATIENCE).run(async |front| {
+            let mut late = dispatch(front.handle(), Script::Sleep(600_000)).await.unwrap();
+            front.handle().sweep(Instant::now());
+            let head = &mut Vec::new();
+            let told = tokio::time::timeout(Duration::from_millis(1500), late.head(head)).await;
+            is_told = told == Ok(Err(ExchangeError::Silent));
         });
     }
 }

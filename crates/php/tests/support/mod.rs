@@ -151,6 +151,11 @@ impl Front {
         }
     }
 
+    /// The pool has that many workers at its start.
+    pub fn with_first(self, workers: usize) -> Front {
+        Front { workers, ..self }
+    }
+
     /// Time limits are enforced so seldom that a sweep cannot take the place of a wake-up.
     pub fn sweeping_every(self, sweeps: Duration) -> Front {
         Front { sweeps, ..self }

@@ -1,6 +1,7 @@
 //! How many workers there are.
 
 use super::*;
+use crate::awake::ScriptLength;
 
 #[test]
 fn workers_are_started_for_requests_that_found_none_asleep() {
@@ -16,11 +17,15 @@ fn workers_are_started_for_requests_that_found_none_asleep() {
     assert_eq!((zygote.wanted(), played.told()), (1, Some(vec![0])));
     played.start(0..1);
     assert_eq!((zygote.living(), zygote.pid(0), zygote.pid(1)), (1, 100, 0));
-    // Two more, which nothing was noted for: only the regular look counts them.
-    requests.extend(played.queue(2));
+    // Another, which nothing was noted for: only the regular look counts it.
+    requests.extend(played.queue(1));
     zygote.rescale(None);
     assert_eq!((zygote.wanted(), played.told()), (1, None));
     zygote.rescale(Some(Instant::now()));
+    assert_eq!((zygote.wanted(), played.told()), (2, Some(vec![0, 1])));
+    requests.extend(played.queue(1));
+    zygote.lack_workers(1);
+    zygote.rescale(None);
     assert_eq!((zygote.wanted(), played.told()), (3, Some(vec![0, 1, 2])));
     zygote.lack_workers(10);
     requests.extend(played.queue(3));
@@ -73,7 +78,7 @@ fn as_many_workers_as_the_processors_can_use_are_enough_unless_they_are_stuck() 
     zygote.unstick(2);
     zygote.rescale(None);
     assert_eq!(zygote.wanted(), 2, "one that starts, and another");
-    assert!(zygote.awake.is_short());
+    assert_eq!(zygote.awake.script_length(), ScriptLength::Short);
     // One of the two does not live yet, and is for a request that waits.
     zygote.front.set_present(limit - 1);
     let further = played.queue(2);
@@ -81,7 +86,7 @@ fn as_many_workers_as_the_processors_can_use_are_enough_unless_they_are_stuck() 
     zygote.rescale(None);
     assert_eq!(zygote.wanted(), 2);
     zygote.note_long();
-    assert!(!zygote.awake.is_short());
+    assert_eq!(zygote.awake.script_length(), ScriptLength::Long);
     drop((requests, further));
 }
 
@@ -162,8 +167,11 @@ fn no_more_workers_are_started_than_there_is_memory_for() {
     let zygote = &played.zygote;
     played.start(0..1);
     played.publish((64 + 3 * 32) * MIB);
-    let requests = played.queue(PLACES);
-    zygote.lack_workers(PLACES);
+    let mut requests = played.queue(2);
+    zygote.lack_workers(2);
+    zygote.rescale(None);
+    requests.extend(played.queue(2));
+    zygote.lack_workers(2);
     zygote.rescale(None);
     assert_eq!(zygote.wanted(), 3, "of four places");
     zygote.lack_workers(1);
