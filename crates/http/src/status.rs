@@ -97,6 +97,10 @@ statuses! {
 }
 
 impl Status {
+    /// nginx's status of a request whose client was gone before there was a response. It stands in
+    /// logs and is never sent.
+    pub const CLIENT_CLOSED_REQUEST: Status = Status(499);
+
     /// Returns the status of that code. `None` outside 100..=999, which no status line can carry.
     pub const fn new(code: u16) -> Option<Status> {
         if code >= 100 && code <= 999 {

@@ -10,9 +10,9 @@ use howdah_sys::memory::SharedNumbers;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum PoolCounter {
-    /// A request was handed over.
+    /// The pool took a request: it was handed over, or waited in vain.
     Requests = 0,
-    /// A request was refused because too many were waiting.
+    /// A request was refused because too many were waiting, or because the pool does not start.
     QueueFull = 1,
     /// A request was refused because no worker began it in time.
     QueueTimeouts = 2,
@@ -34,10 +34,12 @@ pub enum PoolCounter {
     Dismissed = 10,
     /// A script ran for as long as `slow_after`.
     Slow = 11,
+    /// The client of a request was gone before a worker began it.
+    Abandoned = 12,
 }
 
 /// Number of [`PoolCounter`] values.
-const EVENTS: usize = 12;
+const EVENTS: usize = 13;
 /// Word of the deaths by signal 0; those by other signals follow.
 const SIGNALS: usize = EVENTS;
 /// Number of signals that are told apart. Others are counted as the last one.

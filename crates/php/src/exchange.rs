@@ -34,6 +34,8 @@ pub struct Exchange {
     complete: bool,
     /// The request was taken back before a worker began it.
     cancelled: bool,
+    /// A worker was seen to have begun the request.
+    is_begun: bool,
     kill: bool,
     /// The failure was counted.
     is_failed: bool,
@@ -98,6 +100,7 @@ impl Exchange {
             since,
             complete: false,
             cancelled: false,
+            is_begun: false,
             kill: false,
             is_failed: false,
             report: None,
@@ -189,6 +192,7 @@ impl Exchange {
             }
         };
         self.complete = look.ended;
+        self.is_begun |= look.phase != SlotPhase::Queued;
         if let Some(took) = look.took {
             zygote.note_service(took, look.share);
             self.waiters.count_figures(lease);
@@ -208,6 +212,7 @@ impl Exchange {
             if zygote.is_dead() {
                 let untouched =
                     look.phase == SlotPhase::Queued && zygote.front.cancel(lease.slot_ref());
+                self.cancelled = untouched;
                 return Err(if untouched {
                     ExchangeError::NotTaken
                 } else {
@@ -247,13 +252,50 @@ impl Exchange {
     /// # Errors
     /// The head will not arrive.
     pub async fn head(&mut self, into: &mut Vec<u8>) -> Result<HeadKind, ExchangeError> {
-        let (kind, length) = poll_fn(|context| self.poll_head(context)).await?;
+        let came = self.head_unless(|_, _| false, into).await;
+        came.expect("nothing else ends the wait")
+    }
+
+    /// As [`Exchange::head`]; `None` if `is_gone` says that the client is gone. It is told whether
+    /// the request still waits for a worker, for so long that no free one can be about to begin it.
+    pub async fn head_unless(
+        &mut self,
+        is_gone: impl Fn(&mut Context<'_>, bool) -> bool,
+        into: &mut Vec<u8>,
+    ) -> Option<Result<HeadKind, ExchangeError>> {
+        let came = poll_fn(|context| match self.poll_head(context) {
+            Poll::Ready(came) => Poll::Ready(Some(came)),
+            Poll::Pending if self.waits() && is_gone(context, true) && self.take_back() => {
+                Poll::Ready(None)
+            }
+            Poll::Pending if is_gone(context, false) => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        });
+        Some(came.await?.map(|(kind, length)| self.take_head(kind, length, into)))
+    }
+
+    /// Whether the request has waited for a worker for longer than [`WAKING`].
+    fn waits(&self) -> bool {
+        !self.is_begun && self.since.elapsed() >= WAKING
+    }
+
+    /// Takes the request back, if no worker has begun it.
+    fn take_back(&mut self) -> bool {
+        let lease = self.lease.as_ref().expect("held until dropped");
+        self.cancelled = lease.zygote.front.cancel(lease.slot_ref());
+        if self.cancelled {
+            self.waiters.count_abandoned(lease.lane);
+        }
+        self.cancelled
+    }
+
+    fn take_head(&mut self, kind: HeadKind, length: usize, into: &mut Vec<u8>) -> HeadKind {
         into.clear();
         into.resize(length, 0);
         let lease = self.lease.as_mut().expect("held until dropped");
         lease.zygote.front.copy(lease.slot_ref(), response::PREFIX as u64, into);
         self.consume(response::PREFIX + length);
-        Ok(kind)
+        kind
     }
 
     /// Copies the next bytes to `into` without consuming them. Returns their number.
@@ -332,6 +374,9 @@ enum AwaitedPart {
     /// The reader gets what came before a worker's death, and is told afterwards.
     Content,
 }
+
+/// The time after which a worker that was free has begun a request.
+const WAKING: Duration = Duration::from_millis(200);
 
 impl Drop for Exchange {
     fn drop(&mut self) {

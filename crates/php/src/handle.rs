@@ -66,6 +66,8 @@ impl PoolHandle {
     /// the body; `body` is appended, or handed over as a file. The script may ask questions for
     /// `asker`; without one they get empty answers.
     ///
+    /// Dropping the future gives the request up.
+    ///
     /// # Errors
     /// The request was not handed over: the pool has no room for it, or it has no room in a slot.
     pub async fn dispatch(
@@ -76,17 +78,32 @@ impl PoolHandle {
         encode: impl Fn(&mut RequestEncoder),
         body: RequestBody<'_>,
     ) -> Result<Exchange, DispatchError> {
+        let waiting = WaitingRequest { handle: self, place };
         let dispatched = self.try_dispatch(place, asker, encoder, encode, body).await;
+        std::mem::forget(waiting);
         let count = |event| self.counters.count(place.lane, event);
         match &dispatched {
-            // It was counted the first time.
-            Ok(_) if place.since.is_some() => {}
-            Ok(_) => count(PoolCounter::Requests),
-            Err(DispatchError::QueueFull) => count(PoolCounter::QueueFull),
-            Err(DispatchError::QueueTimeout) => count(PoolCounter::QueueTimeouts),
+            Ok(_) => self.count_taken(place),
+            // One that waits once more has been taken already.
+            Err(DispatchError::QueueFull | DispatchError::DoesNotStart) => match place.since {
+                None => count(PoolCounter::QueueFull),
+                Some(_) => count(PoolCounter::QueueTimeouts),
+            },
+            Err(DispatchError::QueueTimeout) => {
+                self.count_taken(place);
+                count(PoolCounter::QueueTimeouts);
+            }
             Err(DispatchError::TooLarge) => {}
         }
         dispatched
+    }
+
+    /// Counts a request that was handed over, or has waited in vain; one that waits once more was
+    /// counted the first time.
+    fn count_taken(&self, place: QueuePlace) {
+        if place.since.is_none() {
+            self.counters.count(place.lane, PoolCounter::Requests);
+        }
     }
 
     async fn try_dispatch(
@@ -261,6 +278,21 @@ impl PoolHandle {
 
     fn waiters_of(&self, zygote: &Arc<Zygote>) -> Option<Rc<Waiters>> {
         self.present().filter(|waiters| Arc::ptr_eq(&waiters.zygote, zygote))
+    }
+}
+
+/// A request that waits for a slot. Dropping it gives its place in the queue to others: the client
+/// is gone.
+struct WaitingRequest<'h> {
+    handle: &'h PoolHandle,
+    place: QueuePlace,
+}
+
+impl Drop for WaitingRequest<'_> {
+    fn drop(&mut self) {
+        self.handle.count_taken(self.place);
+        self.handle.counters.count(self.place.lane, PoolCounter::Abandoned);
+        self.handle.pool.forget_abandoned();
     }
 }
 

@@ -35,6 +35,8 @@ pub struct Pool {
     /// The present zygote, for display.
     facts: Mutex<ZygoteFacts>,
     renewed: Notify,
+    /// The time since which PHP does not start in the pool's zygotes.
+    failing: Mutex<Option<Instant>>,
     /// The requests that wait for `renewed`.
     stranded: StrandedRequests,
     /// Nanoseconds on a processor of workers of former zygotes, to be counted.
@@ -70,6 +72,8 @@ pub enum DispatchError {
     QueueFull,
     /// The request waited for [`PoolLimits::queue_timeout`].
     QueueTimeout,
+    /// The pool does not start.
+    DoesNotStart,
     /// The request, without its body, is larger than a slot's request area. The answer is 431.
     TooLarge,
 }
@@ -147,6 +151,7 @@ impl Pool {
             most_waiting: AtomicUsize::new(0),
             facts: Mutex::default(),
             renewed: Notify::new(),
+            failing: Mutex::new(None),
             stranded,
             processor: AtomicU64::new(0),
         })
@@ -183,15 +188,31 @@ impl Pool {
     pub async fn follow(
         &self,
         control: SeqPacket,
-        report: impl FnMut(PoolEvent),
+        mut report: impl FnMut(PoolEvent),
     ) -> (usize, io::Result<()>) {
         let (zygote, mut messages) = match self.attach(control) {
             Ok(attached) => attached,
             Err(error) => return (0, Err(error)),
         };
-        let ended = self.attend(&zygote, &mut messages, report).await;
+        let mut has_started = false;
+        let noting = |event| {
+            if let PoolEvent::Ready { .. } | PoolEvent::WorkerStarted = event {
+                has_started = true;
+                *self.failing() = None;
+            }
+            report(event);
+        };
+        let ended = self.attend(&zygote, &mut messages, noting).await;
         self.processor.fetch_add(zygote.take_processor(), Ordering::Relaxed);
+        if !has_started && !zygote.is_replaced() {
+            self.note_failed_start();
+        }
         (zygote.living(), ended)
+    }
+
+    /// Notes that PHP did not start in a zygote of the pool.
+    pub fn note_failed_start(&self) {
+        self.failing().get_or_insert_with(Instant::now);
     }
 
     /// Lets the zygote at the other end of `control` take the place of the former one.
@@ -385,6 +406,7 @@ impl Pool {
                     tokio::select! {
                         () = renewed => {}
                         _ = displaced => return Err(DispatchError::QueueFull),
+                        () = self.is_given_up(since) => return Err(DispatchError::DoesNotStart),
                     }
                     place.since.get_or_insert(since);
                     continue;
@@ -407,6 +429,25 @@ impl Pool {
         })
     }
 
+    /// Waits until a request that has waited since then need not wait for a zygote any longer: PHP
+    /// has not started for a while, and a zygote that is only replaced would be there by now.
+    async fn is_given_up(&self, since: Instant) {
+        tokio::time::sleep_until((since + REPLACING).into()).await;
+        while self.failing().is_none_or(|failing| failing.elapsed() < REPLACING) {
+            tokio::time::sleep(REPLACING / 4).await;
+        }
+    }
+
+    /// Forgets the requests that wait and whose clients are gone.
+    pub(crate) fn forget_abandoned(&self) {
+        let (_, zygote) = self.zygote();
+        zygote.iter().for_each(|zygote| zygote.forget_abandoned());
+    }
+
+    fn failing(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn facts(&self) -> MutexGuard<'_, ZygoteFacts> {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -415,6 +456,10 @@ impl Pool {
         self.zygote.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Time in which a zygote is replaced, also if its start fails a few times. Requests wait for so
+/// long before the start of a pool counts as failed.
+const REPLACING: Duration = Duration::from_secs(1);
 
 /// An event of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -187,13 +187,16 @@ impl Waiters {
     }
 
     /// Gives the slot back as soon as no worker can touch it. The worker is told that nobody reads
-    /// the response; `kill` ends it.
+    /// the response; `kill` ends it. A request that no worker has begun is none for them any more.
     pub(crate) fn leave(self: &Rc<Self>, mut lease: Lease, kill: bool) {
         let slot = lease.index();
+        if self.zygote.front.cancel(lease.slot_ref()) {
+            self.count_abandoned(lease.lane);
+            return self.leave_cancelled(lease);
+        }
         let mut deadlines = self.vacate(slot);
-        if is_over(&mut lease) || self.zygote.front.cancel(lease.slot_ref()) {
-            self.close(lease);
-            return;
+        if is_over(&mut lease) {
+            return self.close(lease);
         }
         self.zygote.front.abort(lease.slot_ref());
         let now = Instant::now();
@@ -222,10 +225,10 @@ impl Waiters {
     /// answered as before.
     pub(crate) fn leave_running(self: &Rc<Self>, mut lease: Lease, asked: AskedQuestion) {
         let slot = lease.index();
+        let deadlines = self.vacate(slot);
         if is_over(&mut lease) {
-            self.leave(lease, false);
+            self.close(lease);
         } else {
-            let deadlines = self.vacate(slot);
             self.entries.borrow_mut()[slot] = SlotWaiter::Abandoned {
                 lease,
                 asked,
@@ -276,6 +279,11 @@ impl Waiters {
         if self.limits.slow_after.is_some_and(is_slow) {
             self.counters.count(lane, PoolCounter::Slow);
         }
+    }
+
+    /// Counts a request whose client was gone before a worker began it.
+    pub(crate) fn count_abandoned(&self, lane: usize) {
+        self.counters.count(lane, PoolCounter::Abandoned);
     }
 
     /// Counts the failure of a request of a lane.

@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use howdah_http::{Request, Scheme, Status, range};
+use howdah_http::{Request, ResponseHead, Scheme, Status, range};
 use howdah_php::RunReport;
 use howdah_site::{Resolution, Resolved, Site};
 
@@ -27,6 +27,7 @@ pub(crate) use self::response::{Head, RangeRequest, Response};
 pub(crate) use self::sub_request::answers;
 use crate::body;
 use crate::front::Thread;
+use crate::net::ConnectionError;
 use crate::observe::{
     AccessLog, ConnectionFacts, EndedRequest, Phase, RecordedResponse, RequestError, RequestRecord,
     ResolutionNotes, Situation,
@@ -199,6 +200,23 @@ pub(crate) fn record(
             connection: outcome.connection,
         });
     }
+}
+
+/// Records a request whose client was gone before there was a response, with the status that nginx
+/// gives such requests.
+#[cold]
+pub(crate) fn record_gone(
+    thread: &Thread,
+    situation: Situation<'_>,
+    arrival: Arrival,
+    (user, notes): (Option<&[u8]>, Option<&ResolutionNotes>),
+    connection: ConnectionFacts,
+) {
+    let head = ResponseHead::new(Status::CLIENT_CLOSED_REQUEST);
+    let answer = RecordedResponse { head: &head, length: None, user, notes };
+    let result = Err(body::PumpError::Client(ConnectionError::Broken));
+    let outcome = SendOutcome { bytes: 0, result, connection };
+    record(thread, situation, arrival, answer, outcome);
 }
 
 /// Makes the response for `resolved`. Returns it with the user, if a password has authenticated

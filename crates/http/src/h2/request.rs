@@ -46,7 +46,7 @@ pub fn read_request<'h>(
     into.reset();
     into.version = version;
     let outcome = read_head(pseudo, fields, ends, limits, into);
-    if outcome.is_err() {
+    if outcome.is_err_and(|refusal| !refusal.keeps_head()) {
         into.fields.clear();
     }
     outcome

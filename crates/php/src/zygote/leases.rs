@@ -106,6 +106,13 @@ impl Zygote {
         Ok(receiver)
     }
 
+    /// Forgets the requests that wait for a slot and whose clients are gone.
+    pub(crate) fn forget_abandoned(self: &Arc<Self>) {
+        let mut state = self.state();
+        state.lanes.retain(|waiting| !waiting.is_closed());
+        self.serve(&mut state);
+    }
+
     /// Whether as many requests have a worker or wait for one as may. Workers that the pool may
     /// still start count as if they were there.
     fn is_full(&self, state: &ZygoteState) -> bool {

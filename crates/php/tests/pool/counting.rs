@@ -61,6 +61,49 @@ fn a_slow_script_that_is_late_is_counted_once() {
 }
 
 #[test]
+fn a_request_whose_client_is_gone_before_a_worker_began_it_is_counted_and_not_run() {
+    Front::new(1, limits()).run(async |front| {
+        let (gate, never) = (Gate::new(), Gate::new());
+        let running = dispatch(front.handle(), Script::Hold(gate)).await.unwrap();
+        gate.is_reached().await;
+        let in_slot = dispatch(front.handle(), Script::Hold(never)).await.unwrap();
+        let handle = front.handle().clone();
+        let without_slot = tokio::task::spawn_local(async move {
+            dispatch(&handle, Script::Hold(never)).await.map(drop)
+        });
+        while front.pool().figures().waiting < 2 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        without_slot.abort();
+        assert!(without_slot.await.is_err());
+        assert_eq!(front.pool().figures().waiting, 1, "its place is free at once");
+        drop(in_slot);
+        assert_eq!(front.pool().figures().waiting, 0);
+        // Its client has closed its side, and may still read.
+        let mut closed = dispatch(front.handle(), Script::Hold(never)).await.unwrap();
+        let mut head = Vec::new();
+        let left = closed.head_unless(|_, waits| waits, &mut head);
+        let look_again = async {
+            loop {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = look_again => {}
+            left = left => assert_eq!(left, None),
+        }
+        drop(closed);
+        gate.open();
+        drop(running);
+        front.expect_idle().await;
+        assert!(!never.was_reached());
+        let of = |event| front.counted(|totals| totals.of(event));
+        assert_eq!((of(PoolCounter::Requests), of(PoolCounter::Abandoned)), ([4, 4], [3, 3]));
+    });
+}
+
+#[test]
 fn lost_requests_and_the_processor_time_of_dead_workers_are_counted() {
     Front::new(1, limits()).run(async |front| {
         // A worker has had no more processor time than it lived.
@@ -90,7 +133,6 @@ fn a_pool_without_a_free_worker_is_counted_and_what_it_does_not_begin_in_time() 
         let mut waits = dispatch(front.handle(), Script::Bytes(1)).await.unwrap();
         assert_eq!(waits.head(&mut Vec::new()).await, Err(ExchangeError::NotBegun));
         assert_eq!(front.counted(|totals| totals.of(PoolCounter::QueueTimeouts)), [1, 1]);
-        assert_eq!(front.counted(|totals| totals.of(PoolCounter::Requests)), [2, 2]);
         assert!(exhausted() > 0);
         let figures = front.pool().figures();
         assert_eq!((figures.most_active, figures.most_waiting), (1, 1));
@@ -98,5 +140,6 @@ fn a_pool_without_a_free_worker_is_counted_and_what_it_does_not_begin_in_time() 
         gate.open();
         drop((running, waits));
         front.expect_idle().await;
+        assert_eq!(front.counted(|totals| totals.of(PoolCounter::Requests)), [2, 2]);
     });
 }

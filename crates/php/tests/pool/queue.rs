@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use howdah_php::counters::PoolCounter;
 use howdah_php::{
     DispatchError, ExchangeError, HeadKind, MemoryFigures, PoolHandle, QueuePlace, Scaling,
 };
@@ -38,8 +39,9 @@ fn a_long_wait_in_a_slot_is_given_up_and_is_not_the_scripts_time() {
     let mut seen = Vec::new();
     while seen != ["Ok(Final)", "Err(NotBegun)", "Ok(Final)"] {
         assert!(Instant::now() < until, "{seen:?}");
-        Front::new(1, limits).run(async |front| {
+        Front::new(2, limits).run(async |front| {
             let mut first = dispatch(front.handle(), Script::Sleep(700)).await.unwrap();
+            let _beside = dispatch(front.handle(), Script::Sleep(1200)).await.unwrap();
             let mut second = dispatch(front.handle(), Script::Sleep(900)).await.unwrap();
             let mut third = dispatch(front.handle(), Script::Bytes(1)).await.unwrap();
             let mut head = Vec::new();
@@ -188,8 +190,7 @@ fn with_few_workers_a_client_with_many_slow_requests_takes_few_turns_of_another(
         memory_share: 80,
         memory: None,
     };
-    for (scaling, most, workers) in
-        [(Scaling::Static, 1, 1), (Scaling::Static, 2, 2), (auto, 8, 1)]
+    for (scaling, most, workers) in [(Scaling::Static, 1, 1), (Scaling::Static, 2, 2), (auto, 8, 1)]
     {
         let limits = howdah_php::PoolLimits { scaling, ..limits() };
         Front::new(most, limits).with_first(workers).run(async |front| {
@@ -297,6 +298,28 @@ fn no_request_waits_for_a_zygote_longer_than_for_a_worker() {
         lose_zygote(front).await;
         let refused = dispatch(front.handle(), Script::Bytes(1)).await;
         assert_eq!(refused.err(), Some(DispatchError::QueueTimeout));
+        assert_eq!(front.pool().figures().waiting, 0);
+    });
+}
+
+#[test]
+fn no_request_waits_long_for_a_pool_that_does_not_start() {
+    Front::new(1, limits()).run(async |front| {
+        lose_zygote(front).await;
+        // A zygote that is only replaced costs no request.
+        let handle = front.handle().clone();
+        let waiting = tokio::task::spawn_local(async move {
+            ask(&handle, Script::Bytes(1)).await.map(|(_, status)| status)
+        });
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        assert!(!waiting.is_finished());
+        front.bring_zygote();
+        assert_eq!(waiting.await.unwrap(), Ok(200));
+        lose_zygote(front).await;
+        front.pool().note_failed_start();
+        let refused = dispatch(front.handle(), Script::Bytes(1)).await;
+        assert_eq!(refused.err(), Some(DispatchError::DoesNotStart));
+        assert_eq!(front.counted(|totals| totals.of(PoolCounter::QueueFull)), [1, 1]);
         assert_eq!(front.pool().figures().waiting, 0);
     });
 }

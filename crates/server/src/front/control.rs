@@ -62,6 +62,11 @@ impl Control {
         // Where there are no pools to wait for.
         self.tell_ready();
         for (position, channel) in channels.into_iter().enumerate() {
+            if channel.zygote.is_none()
+                && let Some(pool) = &self.pools[channel.site]
+            {
+                pool.note_failed_start();
+            }
             if let Some(zygote) = channel.zygote {
                 let place = (position, channel.site);
                 tokio::task::spawn_local(self.clone().follow(place, 0, zygote));

@@ -362,6 +362,15 @@ impl<T: Transport> H1Connection<T> {
         context.refused = refused;
         let Served { response, site, user, notes } = pipeline::serve(&mut context).await;
         let Some(mut response) = response.filter(|_| stream.may_respond()) else {
+            let connection = ConnectionFacts {
+                received: self.received,
+                sent: self.wire.taken(),
+                earlier: self.served.saturating_sub(1),
+                persists: false,
+            };
+            let (situation, resolved) =
+                (self.situation(work, site), (user.as_deref(), notes.as_deref()));
+            pipeline::record_gone(&thread, situation, arrival, resolved, connection);
             return AfterResponse::Close;
         };
         let length = response.length();

@@ -152,7 +152,7 @@ impl FrontCounters {
         self.add_to(&mut totals);
         let of_site = |name: &String| {
             let site = totals.site(name);
-            let asked = [PoolCounter::Requests, PoolCounter::QueueFull, PoolCounter::QueueTimeouts];
+            let asked = [PoolCounter::Requests, PoolCounter::QueueFull];
             let of_scripts: u64 = asked.into_iter().map(|event| site.pool().of(event)).sum();
             SiteErrors {
                 name: name.clone(),

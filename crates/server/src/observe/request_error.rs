@@ -210,6 +210,11 @@ impl RequestError {
                 "all workers are busy and the queue is full",
             ),
             DispatchError::QueueTimeout => (Culprit::Load, Status::SERVICE_UNAVAILABLE, NOT_BEGUN),
+            DispatchError::DoesNotStart => (
+                Culprit::Site,
+                Status::SERVICE_UNAVAILABLE,
+                "its pool does not start; the messages about the pool say why",
+            ),
             DispatchError::TooLarge => (
                 Culprit::Client,
                 Status::REQUEST_HEADER_FIELDS_TOO_LARGE,

@@ -331,10 +331,13 @@ async fn final_head(
 ) -> Result<ResponseHead, NoHead> {
     loop {
         // A running script is told that its client is gone only when that is certain, as with
-        // Apache.
-        let is_gone = |poll: &mut Context<'_>| context.stream.poll_broken(poll);
-        let wait = exchange.head(&mut context.scratch.head);
-        let kind = unless(is_gone, wait).await.ok_or(NoHead::Gone)??;
+        // Apache. A request that waits is given up as soon as the client closes its side.
+        let is_gone = |poll: &mut Context<'_>, waits| match waits {
+            true => context.stream.poll_closed(poll),
+            false => context.stream.poll_broken(poll),
+        };
+        let wait = exchange.head_unless(is_gone, &mut context.scratch.head);
+        let kind = wait.await.ok_or(NoHead::Gone)??;
         match kind {
             HeadKind::Environment => {
                 context.script_environment = Some(texts(&context.scratch.head)?);

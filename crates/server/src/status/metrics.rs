@@ -164,8 +164,12 @@ fn pool_gauges(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
 }
 
 fn pool_counters(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
-    let counters: [(&str, &str, Counter); 13] = [
-        ("howdah_pool_requests", "Requests that were handed to workers.", |pool| pool.requests),
+    let counters: [(&str, &str, Counter); 14] = [
+        (
+            "howdah_pool_requests",
+            "Requests that were handed to workers, or waited in vain.",
+            |pool| pool.requests,
+        ),
         ("howdah_pool_timeouts", "Scripts that ran for too long.", |pool| pool.timeouts),
         ("howdah_pool_slow_scripts", "Scripts that ran for `slow_after`.", |pool| pool.slow),
         ("howdah_pool_queue_timeouts", "Requests that waited for too long.", |pool| {
@@ -173,6 +177,11 @@ fn pool_counters(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
         }),
         ("howdah_pool_refused", "Requests that found the queue full.", |pool| pool.refused),
         ("howdah_pool_lost_requests", "Requests whose worker died.", |pool| pool.lost),
+        (
+            "howdah_pool_abandoned_requests",
+            "Requests whose client was gone before a worker began them.",
+            |pool| pool.abandoned,
+        ),
         ("howdah_pool_workers_started", "Workers that were started.", |pool| pool.spawned),
         ("howdah_pool_workers_recycled", "Workers that ended as they should.", |pool| {
             pool.recycled
@@ -222,13 +231,16 @@ fn lanes(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
     page.gauge(("howdah_lane_workers_limit", "", help), each(|lane| lane.workers as f64));
     let help = "Requests that wait in the lane.";
     page.gauge(("howdah_lane_queue_length", "", help), each(|lane| lane.queue as f64));
-    let help = "Requests of the lane that were handed to workers.";
+    let help = "Requests of the lane that were handed to workers, or waited in vain.";
     page.counter(("howdah_lane_requests", "", help), each(|lane| lane.requests as f64));
     let help = "Requests of the lane that found the queue full.";
     page.counter(("howdah_lane_refused", "", help), each(|lane| lane.refused as f64));
     let help = "Requests of the lane that waited for too long.";
     let timeouts = each(|lane| lane.queue_timeouts as f64);
     page.counter(("howdah_lane_queue_timeouts", "", help), timeouts);
+    let help = "Requests of the lane whose client was gone before a worker began them.";
+    let abandoned = each(|lane| lane.abandoned as f64);
+    page.counter(("howdah_lane_abandoned_requests", "", help), abandoned);
 }
 
 fn opcache(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {

@@ -141,7 +141,7 @@ pub(crate) struct PoolSnapshot {
     pub(crate) php: String,
     /// Seconds since 1970 at the start of the present zygote; 0 before it.
     pub(crate) started: f64,
-    /// Requests that were handed to workers.
+    /// Requests that were handed to workers, or waited in vain.
     pub(crate) requests: u64,
     /// The mode of the pool, as in the configuration.
     pub(crate) mode: String,
@@ -180,6 +180,9 @@ pub(crate) struct PoolSnapshot {
     pub(crate) refused: u64,
     /// Requests that ended because their worker died.
     pub(crate) lost: u64,
+    /// Requests whose client was gone before a worker began them.
+    #[serde(default)]
+    pub(crate) abandoned: u64,
     /// Seconds in which every worker was busy and requests waited.
     pub(crate) exhausted: u64,
     /// Workers that were started.
@@ -223,12 +226,15 @@ pub(crate) struct LaneSnapshot {
     /// Requests that wait in the lane.
     pub(crate) queue: usize,
     pub(crate) queue_limit: usize,
-    /// Requests that were handed to workers.
+    /// Requests that were handed to workers, or waited in vain.
     pub(crate) requests: u64,
     /// Requests that found the queue full, or lost their place in it.
     pub(crate) refused: u64,
     /// Requests that no worker began within `queue_timeout`.
     pub(crate) queue_timeouts: u64,
+    /// Requests whose client was gone before a worker began them.
+    #[serde(default)]
+    pub(crate) abandoned: u64,
     /// The time that requests waited for a worker.
     pub(crate) queue_wait: Histogram,
 }
@@ -346,6 +352,7 @@ fn lanes(site: &str, pool: &Pool, totals: &Totals) -> Vec<LaneSnapshot> {
             requests: counted.of(PoolCounter::Requests),
             refused: counted.of(PoolCounter::QueueFull),
             queue_timeouts: counted.of(PoolCounter::QueueTimeouts),
+            abandoned: counted.of(PoolCounter::Abandoned),
             queue_wait: Histogram::of(counted.waited()),
         }
     });
@@ -419,6 +426,7 @@ impl PoolSnapshot {
             queue_timeouts: counted.of(PoolCounter::QueueTimeouts),
             refused: counted.of(PoolCounter::QueueFull),
             lost: counted.of(PoolCounter::Lost),
+            abandoned: counted.of(PoolCounter::Abandoned),
             exhausted: counted.of(PoolCounter::Exhausted),
             spawned: counted.of(PoolCounter::Started),
             recycled: counted.of(PoolCounter::Recycled),

@@ -100,6 +100,7 @@ fn sentence(pool: &PoolSnapshot) -> String {
         (pool.queue_timeouts, "waited for too long"),
         (pool.refused, "refused"),
         (pool.lost, "lost"),
+        (pool.abandoned, "abandoned by their clients"),
         (pool.recycled, "workers recycled"),
         (pool.dismissed, "workers dismissed"),
         (pool.failed, "workers failed"),

@@ -91,6 +91,15 @@ impl<S: Stream> StreamExchange<'_, S> {
         context.refused = refused;
         let Served { response, site, user, notes } = pipeline::serve(&mut context).await;
         let Some(mut response) = response else {
+            let (_, received) = body.into_parts();
+            let connection = ConnectionFacts {
+                received,
+                earlier: self.stream.earlier(),
+                ..ConnectionFacts::default()
+            };
+            let situation = self.situation(work, site, Phase::Sending);
+            let resolved = (user.as_deref(), notes.as_deref());
+            pipeline::record_gone(thread, situation, self.arrival, resolved, connection);
             return self.stream.abandon();
         };
         if work.request.is_extended_connect

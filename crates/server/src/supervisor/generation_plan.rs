@@ -296,6 +296,33 @@ mod tests {
     }
 
     #[test]
+    fn folders_that_are_not_there_are_told() {
+        for (lines, expected) in [
+            ("chdir = \"/tmp\"\n", None),
+            ("chdir = \"/no/such/folder\"\n", Some("`php.chdir`: /no/such/folder: ")),
+            ("chdir = \"/dev/null\"\n", Some("`php.chdir`: /dev/null: it is no folder")),
+            ("user = \"daemon\"\nchroot = \"/tmp\"\nchdir = \"/\"\n", None),
+            (
+                "user = \"daemon\"\nchroot = \"/tmp\"\nchdir = \"/no/such/folder\"\n",
+                Some("`php.chdir`: /tmp/no/such/folder: "),
+            ),
+        ] {
+            let found = find(config(lines), &as_user(0)).unwrap();
+            let told: Vec<_> = found
+                .warnings
+                .iter()
+                .filter(|warning| warning.contains("PHP does not"))
+                .collect();
+            let is_told = told.iter().any(|told| expected.is_some_and(|it| told.contains(it)));
+            assert_eq!(
+                (told.len(), is_told),
+                (expected.iter().count(), expected.is_some()),
+                "{lines}"
+            );
+        }
+    }
+
+    #[test]
     fn the_user_of_the_front_is_no_pool_s() {
         let mut named = config("");
         named.user = Some("daemon".into());

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use howdah_config::{Config, Destination, RootTemplate, SiteSettings};
+use howdah_config::{Config, Destination, Php, RootTemplate, SiteSettings};
 use howdah_sys::descriptor;
 use howdah_sys::open::{self, Lookup};
 use howdah_sys::process::{self, Pid};
@@ -101,6 +101,7 @@ pub(crate) fn paths_of(config: &Config, states: &[Option<PathBuf>]) -> Vec<PathB
         let Some(php) = &site.php else { continue };
         paths.extend(php.ini_file.clone());
         paths.extend(php.chroot.clone());
+        paths.extend(working_directory(php));
         paths.extend(php.readable.iter().chain(&php.writable).cloned());
         let sockets = php.connect.iter().flatten();
         paths.extend(sockets.filter_map(|destination| match destination {
@@ -111,6 +112,13 @@ pub(crate) fn paths_of(config: &Config, states: &[Option<PathBuf>]) -> Vec<PathB
     let mut seen = HashSet::new();
     paths.retain(|path| seen.insert(path.clone()));
     paths
+}
+
+/// The folder of `chdir`, as the machine sees it.
+pub(super) fn working_directory(php: &Php) -> Option<PathBuf> {
+    let folder = php.chdir.as_ref()?;
+    let below = folder.strip_prefix("/").unwrap_or(folder);
+    Some(php.chroot.as_ref().map_or_else(|| folder.clone(), |chroot| chroot.join(below)))
 }
 
 /// The document root of a site as the configuration has it, or the folder that holds the roots of

@@ -47,7 +47,7 @@ const OF_SITE: [(&str, &str); 3] = [
     ("/bytes", "howdah_response_content_bytes_total"),
     ("/incomplete", "howdah_responses_incomplete_total"),
 ];
-const OF_POOL: [(&str, &str); 10] = [
+const OF_POOL: [(&str, &str); 11] = [
     ("/pool/requests", "howdah_pool_requests_total"),
     ("/pool/duration/count", "howdah_script_duration_seconds_count"),
     ("/pool/queue_wait/count", "howdah_pool_queue_wait_seconds_count"),
@@ -55,6 +55,7 @@ const OF_POOL: [(&str, &str); 10] = [
     ("/pool/queue_timeouts", "howdah_pool_queue_timeouts_total"),
     ("/pool/refused", "howdah_pool_refused_total"),
     ("/pool/lost", "howdah_pool_lost_requests_total"),
+    ("/pool/abandoned", "howdah_pool_abandoned_requests_total"),
     ("/pool/spawned", "howdah_pool_workers_started_total"),
     ("/pool/dismissed", "howdah_pool_workers_dismissed_total"),
     ("/pool/recycled", "howdah_pool_workers_recycled_total"),

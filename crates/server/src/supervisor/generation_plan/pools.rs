@@ -12,7 +12,7 @@ use crate::supervisor::cgroups::GroupLimits;
 use crate::supervisor::environment::Environment;
 use crate::supervisor::isolation::{PoolIsolation, PoolPaths};
 use crate::supervisor::php_programs;
-use crate::supervisor::survey::written_root;
+use crate::supervisor::survey::{self, PathState, written_root};
 
 /// The parameters for starting a pool.
 #[derive(Debug, Clone)]
@@ -76,6 +76,7 @@ impl PlanFinder<'_> {
         self.look_at_limits(site, (workers, php.slow_after().is_some()), limits);
         self.look_at_priority(site, php);
         self.look_at_chroot(site, php, identity.as_ref());
+        self.look_for_folders(site, php);
         let chroot = php.chroot.as_deref().unwrap_or(Path::new(""));
         let found = self.answers.of(chroot).filter(|found| found.foreign_link.is_none());
         // A link of another user, or of nobody yet, is refused by the zygote.
@@ -194,6 +195,24 @@ impl PlanFinder<'_> {
             None => "it needs a server that is started as root",
         };
         self.errors.push(format!("site {}: `php.chroot`: {why}", site.name));
+    }
+
+    /// Warns of folders that are not there: the pool will not start.
+    fn look_for_folders(&mut self, site: &SiteSettings, php: &Php) {
+        let folders = [("chroot", php.chroot.clone()), ("chdir", survey::working_directory(php))];
+        for (key, folder) in folders {
+            let Some(folder) = folder else { continue };
+            let why = match self.answers.of(&folder).map(|found| &found.state) {
+                Some(PathState::Missing(why) | PathState::Failed(why)) => why.as_str(),
+                Some(PathState::Other) => "it is no folder",
+                Some(PathState::Folder | PathState::Silent) | None => continue,
+            };
+            self.warnings.push(format!(
+                "site {}: `php.{key}`: {}: {why}; PHP does not start without the folder",
+                site.name,
+                folder.display()
+            ));
+        }
     }
 
     fn program(&mut self, site: &SiteSettings, php: &Php) -> Option<PathBuf> {

@@ -6,7 +6,7 @@ use howdah_sys::signal::SIGHUP;
 use serde_json::Value;
 
 use super::{TOP, monitor, named, status, wait_for_status};
-use crate::site::Site;
+use crate::site::{HELD, Site};
 use crate::support::{has_php, wait_until};
 
 const DIE: &str = "<?php posix_kill(getmypid(), 9); sleep(60);";
@@ -96,6 +96,59 @@ fn counters_add_up_to_what_clients_saw_across_deaths_and_a_reload() {
         "howdah_script_duration_seconds_count{site=\"shop\"} 6",
     ] {
         assert!(metrics.text().lines().any(|found| found == line), "{line} in {}", metrics.text());
+    }
+}
+
+#[test]
+fn requests_of_clients_that_are_gone_are_not_run_and_add_up() {
+    if !has_php() {
+        return;
+    }
+    let config = format!(
+        "{}[[site]]\nname = \"shop\"\nroot = \"public\"\n[site.php]\nmode = \"static\"\n\
+         workers = 1\nrequest_timeout = \"5m\"\nqueue_timeout = \"5m\"\nstate_dir = \"state\"\n",
+        TOP.replace("\"off\"", "\"access.log\"")
+    );
+    let late = "<?php touch($_GET['in'] . '/run'); echo 'late';";
+    let site = Site::configured(&[HELD, ("late.php", late)], &config);
+    let mut first = site.hold_worker();
+    let pool = |status: &Value| named(status, "shop")["pool"].clone();
+    const GONE: usize = 5;
+    let leaving: Vec<_> = (0..GONE)
+        .map(|_| {
+            let mut wire = site.connect();
+            wire.request("GET", &site.awaiting("/late.php"), &[], b"");
+            wire
+        })
+        .collect();
+    wait_for_status(&site, "all others wait", |status| pool(status)["queue"] == GONE);
+    drop(leaving);
+    let status = wait_for_status(&site, "all others are given up", |status| {
+        pool(status)["abandoned"] == GONE
+    });
+    assert_eq!(pool(&status)["queue"], 0, "{status:#}");
+    site.allow("end");
+    assert_eq!(first.reply("GET").text(), "done");
+    let status = wait_for_status(&site, "all are counted", |status| status["requests"] == GONE + 1);
+    assert_eq!(pool(&status)["requests"], GONE + 1, "{status:#}");
+    assert_eq!(pool(&status)["duration"]["count"], 1, "{status:#}");
+    assert!(!site.scratch().join("run").exists());
+    assert_eq!(named(&status, "shop")["codes"], serde_json::json!({"200": 1, "499": GONE}));
+    let lines = || site.access_log().lines().filter(|line| line.contains(" 499 -")).count();
+    wait_until("each has a line in the access log", || lines() == GONE);
+}
+
+#[test]
+fn a_client_that_has_only_ended_its_side_is_answered() {
+    if !has_php() {
+        return;
+    }
+    let site = two_sites();
+    for _ in 0..20 {
+        let mut wire = site.connect();
+        wire.request("GET", "/a.php", &[("Host", "blog.example")], b"");
+        wire.finish_sending();
+        assert_eq!(wire.reply("GET").text(), "four");
     }
 }
 
