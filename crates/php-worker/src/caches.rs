@@ -6,9 +6,9 @@ use crate::log::{self, Level};
 
 const OPCACHE_FULL: &str = "opcache is full: scripts that it does not have are compiled at each \
                             request; raise opcache.memory_consumption or \
-                            opcache.max_accelerated_files in the site's `ini`";
+                            opcache.max_accelerated_files in the site's `admin_ini`";
 const APCU_FULL: &str = "APCu was full and has thrown entries away; raise apc.shm_size in the \
-    site's `ini`";
+    site's `admin_ini`";
 
 /// Logs a warning for each cache that has become full since the `former` figures of the pool.
 pub fn warn(former: &CacheNumbers, now: &CacheNumbers) {

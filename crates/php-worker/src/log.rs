@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsFd, IntoRawFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use howdah_sys::descriptor;
 
@@ -30,6 +31,30 @@ pub fn divert_standard_output(output: &PipeWriter) -> io::Result<()> {
         descriptor::set_inheritable(standard, true)?;
     }
     Ok(())
+}
+
+/// The first error since [`note_errors`]; `None` while errors are not noted.
+static FIRST_ERROR: Mutex<Option<String>> = Mutex::new(None);
+
+/// Notes the first error that is written from now on, for [`first_error`].
+pub fn note_errors() {
+    *FIRST_ERROR.lock().unwrap_or_else(PoisonError::into_inner) = Some(String::new());
+}
+
+/// Returns the first line of the first error since [`note_errors`], and notes no further ones.
+/// `None`: there was none.
+pub fn first_error() -> Option<String> {
+    let first = FIRST_ERROR.lock().unwrap_or_else(PoisonError::into_inner).take();
+    first.filter(|first| !first.is_empty())
+}
+
+fn note(message: &[u8]) {
+    if let Ok(mut first) = FIRST_ERROR.try_lock()
+        && let Some(first) = first.as_mut().filter(|first| first.is_empty())
+    {
+        let text = String::from_utf8_lossy(&message[..message.len().min(LONGEST_REASON)]);
+        first.push_str(text.lines().next().unwrap_or_default());
+    }
 }
 
 /// Severity of a message.
@@ -112,6 +137,9 @@ pub struct LogContext<'r> {
 
 /// Writes a message. A write error is ignored.
 pub fn write(level: Level, message: &[u8], about: Option<LogContext<'_>>) {
+    if level == Level::Error {
+        note(message);
+    }
     for line in lines(level, message, about) {
         put(&line);
     }
@@ -148,6 +176,8 @@ pub fn write_lines(lines: &[u8]) {
 /// Bytes of a line. The server's log has lines of at most `PIPE_BUF` bytes, too, and adds the time
 /// and the site's name to each.
 pub const LONGEST_LINE: usize = 4096 - 512;
+/// Bytes of an error that are noted.
+const LONGEST_REASON: usize = 1024;
 /// Bytes of a message that are written. The remaining bytes are counted.
 const LONGEST_MESSAGE: usize = 64 * 1024;
 /// Bytes of a script's path, a host or a URL that are written.

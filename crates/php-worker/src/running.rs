@@ -132,6 +132,8 @@ fn stack(line: &mut LogLine, most: usize) {
         }
         match frame.function.as_bytes() {
             b"" if frame.is_outermost => line.text(b"{main}"),
+            // PHP's own frame, below the function of the fiber.
+            b"" if frame.file.as_bytes().is_empty() => line.text(b"{fiber}"),
             b"" => line.text(b"{include}"),
             name => {
                 line.text(name);

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::callbacks;
 use crate::children;
 use crate::ini::PoolIni;
+use crate::log;
 use crate::php_request::PhpRequest;
 use crate::process;
 use crate::user_ini::UserIniCache;
@@ -259,10 +260,14 @@ impl Engine {
             is_apache: (name == USUAL_SAPI).into(),
             own_folders: own_folders.as_ref().map_or(std::ptr::null(), |list| list.as_ptr()),
         };
+        log::note_errors();
         // SAFETY: the texts live in the engine, the callbacks for ever; `settings` itself is not
         // kept.
-        if unsafe { raw::howdah_start(&raw const settings) } != 0 {
-            return Err("PHP did not start; see the log for its messages".to_owned());
+        let result = unsafe { raw::howdah_start(&raw const settings) };
+        let first = log::first_error();
+        if result != 0 {
+            let first = first.unwrap_or("see the log for its messages".to_owned());
+            return Err(format!("PHP did not start: {first}"));
         }
         // SAFETY: the function only frees a table that the shim made.
         let user_ini = UserIniCache::new(|table| unsafe { raw::howdah_user_ini_free(table) });
