@@ -110,6 +110,22 @@ pub fn group_number(name: &str) -> io::Result<Option<u32>> {
     Ok(found.map(|record| record.0.gr_gid))
 }
 
+/// Returns the name of the group `gid`. `Ok(None)`: there is no such group.
+///
+/// # Errors
+/// The group database cannot be read.
+pub fn group_name(gid: u32) -> io::Result<Option<String>> {
+    let found = look_up(|record: *mut libc::group, room, length, found| {
+        // SAFETY: all pointers are live for the call.
+        unsafe { libc::getgrgid_r(gid, record, room, length, found) }
+    })?;
+    Ok(found.map(|(record, _room)| {
+        // SAFETY: the name is a NUL-terminated string in the room, which lives here.
+        let name = unsafe { CStr::from_ptr(record.gr_name) };
+        name.to_string_lossy().into_owned()
+    }))
+}
+
 /// Returns the user that this process runs as.
 pub fn own_user() -> u32 {
     // SAFETY: geteuid has no preconditions.

@@ -133,6 +133,13 @@ pub(crate) fn import(files: &[FpmFile]) -> Imported {
             "{file}: the pool {name} has no `request_terminate_timeout`: {NO_TIME_LIMIT}"
         ));
     }
+    for pool in pools.iter().filter(|pool| !pool.has("mode")) {
+        let without_effect = pool.php.iter().filter(|(key, _)| !pool.has_effect(key));
+        imported.remarks.extend(without_effect.map(|(key, value)| {
+            let (file, name) = (&pool.file, &pool.name);
+            format!("{file}: the pool {name} has no `pm` that is understood: `{key} = {value}` is left out")
+        }));
+    }
     scanned.sort_unstable();
     scanned.dedup();
     imported.remarks.extend(scanned.into_iter().map(|file| {
@@ -248,6 +255,9 @@ impl ImportedPool {
                 .or_else(|| self.set("request_terminate_timeout", time)),
             FpmEqual::Entry(table, value) => self.put(table, entry, value),
             FpmEqual::Limit(name, value) => self.put("rlimits", name, value),
+            FpmEqual::Folder(folder) if !folder.starts_with('/') => {
+                Some("it depends on php-fpm's `prefix`; write the whole path as `chdir`".to_owned())
+            }
             FpmEqual::Folder(folder) => {
                 self.folder = Some(folder);
                 None

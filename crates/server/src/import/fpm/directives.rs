@@ -1,5 +1,9 @@
 //! Every directive of a pool of php-fpm, and its equal.
 
+use std::io;
+
+use howdah_sys::credentials::{group_name, user_name};
+
 use super::toml_text;
 
 /// A directive.
@@ -43,8 +47,8 @@ macro_rules! directives {
 }
 
 directives! {
-    "user" => |value| named("user", value),
-    "group" => |value| named("group", value),
+    "user" => |value| named("user", value, user_name),
+    "group" => |value| named("group", value, group_name),
     "prefix" => |_| FpmEqual::None("paths are absolute, or start at the configuration's folder"),
     "listen" => |_| FpmEqual::None(SOCKET),
     "listen.backlog" => |_| FpmEqual::None("`queue` bounds the requests that wait for a worker"),
@@ -65,8 +69,8 @@ directives! {
         _ => FpmEqual::None("`core` in `[site.php.rlimits]` permits core dumps"),
     },
     "apparmor_hat" => |_| FpmEqual::None("`sandbox` confines each pool"),
-    "pm" => |value| match value {
-        "static" | "dynamic" | "ondemand" => FpmEqual::Key("mode", toml_text(value)),
+    "pm" => |value| match value.to_ascii_lowercase().as_str() {
+        mode @ ("static" | "dynamic" | "ondemand") => FpmEqual::Key("mode", toml_text(mode)),
         _ => FpmEqual::None("it is no mode of php-fpm"),
     },
     "pm.max_children" => |value| number("workers", value),
@@ -103,7 +107,9 @@ directives! {
     },
     "rlimit_files" => |value| limit("nofile", value),
     "rlimit_core" => |value| match value {
-        "unlimited" => FpmEqual::None("give a size as `core` in `[site.php.rlimits]`"),
+        _ if value.eq_ignore_ascii_case("unlimited") => {
+            FpmEqual::None("give a size as `core` in `[site.php.rlimits]`")
+        }
         _ => limit("core", value),
     },
     "chroot" => |value| match value {
@@ -153,7 +159,7 @@ const SOCKET: &str = "no socket is between the server and its PHP processes";
 fn is_on(value: &str) -> Option<bool> {
     match value.to_ascii_lowercase().as_str() {
         "yes" | "on" | "true" | "1" => Some(true),
-        "no" | "off" | "false" | "0" | "" => Some(false),
+        "no" | "none" | "off" | "false" | "0" | "" => Some(false),
         _ => None,
     }
 }
@@ -175,10 +181,13 @@ fn text(key: &'static str, value: &str) -> FpmEqual {
 }
 
 /// A user or a group, which php-fpm also knows by its number.
-fn named(key: &'static str, value: &str) -> FpmEqual {
-    match value.bytes().all(|byte| byte.is_ascii_digit()) && !value.is_empty() {
-        true => FpmEqual::None("users and groups have names in a configuration; write the name"),
-        false => text(key, value),
+fn named(key: &'static str, value: &str, name: fn(u32) -> io::Result<Option<String>>) -> FpmEqual {
+    if value.is_empty() || !value.bytes().all(|byte| byte.is_ascii_digit()) {
+        return text(key, value);
+    }
+    match value.parse().ok().and_then(|number| name(number).ok()?) {
+        Some(name) => text(key, &name),
+        None => FpmEqual::None("this machine knows no name for the number; write the name"),
     }
 }
 

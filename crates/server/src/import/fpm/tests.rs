@@ -65,18 +65,41 @@ fn directives_of_another_mode_are_left_out() {
     for (mode, kept, left) in [
         ("ondemand", &["idle_timeout = \"20s\""][..], &["start_workers", "spare_workers"][..]),
         ("static", &[], &["idle_timeout", "start_workers", "spare_workers"]),
+        ("OnDemand", &["idle_timeout = \"20s\""], &["start_workers", "spare_workers"]),
+        ("Dynamic", &["start_workers = 2", "min_spare_workers = 1"], &["idle_timeout"]),
+        ("DYNAMIC", &["max_spare_workers = 3"], &["idle_timeout"]),
     ] {
         let text = format!(
             "[a]\n{LIMIT}pm.process_idle_timeout = 20\npm = {mode}\npm.max_children = 4\n\
              pm.start_servers = 2\npm.min_spare_servers = 1\npm.max_spare_servers = 3\n"
         );
         let Imported { config, remarks } = imported(&text);
+        let mode = mode.to_ascii_lowercase();
         assert!(config.contains(&format!("mode = \"{mode}\"\n")), "{config}");
         assert!(kept.iter().all(|line| config.contains(line)), "{config}");
         assert!(!left.iter().any(|key| config.contains(key)), "{config}");
         howdah_config::Config::parse(&config, "x.toml").unwrap_or_else(|error| panic!("{error}"));
         assert!(remarks.is_empty(), "{remarks:?}");
     }
+}
+
+#[test]
+fn nothing_is_left_out_without_a_word() {
+    let text = format!("[a]\n{LIMIT}pm = lively\npm.start_servers = 2\n");
+    let Imported { config, remarks } = imported(&text);
+    assert!(!config.contains("start_workers"), "{config}");
+    assert!(remarks[0].contains("`pm = lively` has no equal: it is no mode"), "{remarks:?}");
+    let expected = "the pool a has no `pm` that is understood: `start_workers = 2` is left out";
+    assert!(remarks[1].contains(expected) && remarks.len() == 2, "{remarks:?}");
+}
+
+#[test]
+fn numbers_of_users_and_groups_become_names() {
+    let Imported { config, remarks } = imported(&format!("[a]\n{LIMIT}user = 1\ngroup = 0\n"));
+    for line in ["user = \"daemon\"", "group = \"root\""] {
+        assert!(config.lines().any(|found| found == line), "{line} in\n{config}");
+    }
+    assert!(remarks.is_empty(), "{remarks:?}");
 }
 
 #[test]
@@ -147,7 +170,9 @@ fn what_howdah_does_not_take_is_left_out_and_named() {
         ("pm.status_path = /st@tus", "is not the path of a page"),
         ("security.limit_extensions = .php,.html", "is not a file name's ending"),
         ("rlimit_files = 8", "16"),
-        ("user = 1000", "write the name"),
+        ("user = 4000000001", "write the name"),
+        ("group = 99999999999", "write the name"),
+        ("chdir = app", "write the whole path as `chdir`"),
         ("user = howdah", "the front's user"),
         ("php_value[a/b] = 1", "is not a php.ini name"),
         ("env[A B] = 1", "environment variable"),
