@@ -231,6 +231,7 @@ impl Pool {
         self.facts().started = Some(SystemTime::now());
         zygote.front.meter_processor(self.limits.meters_processor);
         if let Some(previous) = previous {
+            self.most_active.fetch_max(previous.most_running(), Ordering::Relaxed);
             previous.replace();
         }
         Ok((zygote, messages))
@@ -269,6 +270,7 @@ impl Pool {
                     }
                 }
                 Some(ZygoteEvent::Started) => {
+                    zygote.note_running();
                     report(PoolEvent::WorkerStarted);
                     started += 1;
                     if started == zygote.first {
@@ -342,6 +344,7 @@ impl Pool {
         let Some(zygote) = self.lock().clone() else {
             return figures;
         };
+        figures.most_active = figures.most_active.max(zygote.most_running());
         figures.waiting += zygote.waiting();
         figures.lanes = zygote.lane_figures();
         figures.wanted = zygote.wanted();
@@ -372,7 +375,7 @@ impl Pool {
             return false;
         };
         let (active, waiting) = (zygote.running(), zygote.waiting());
-        self.most_active.fetch_max(active, Ordering::Relaxed);
+        self.most_active.fetch_max(zygote.most_running().max(active), Ordering::Relaxed);
         self.most_waiting.fetch_max(waiting, Ordering::Relaxed);
         waiting > 0 && active >= self.limits.workers
     }

@@ -43,6 +43,8 @@ pub(crate) struct Zygote {
     out: AtomicUsize,
     /// Number of workers that are wanted, to be read without the lock.
     wanted: AtomicUsize,
+    /// The highest number of requests that workers have had.
+    most_running: AtomicUsize,
     /// Number of requests whose scripts have ended, as the front has seen it.
     answered: AtomicUsize,
     /// The number of requests that may wait for a worker, with a slot or without.
@@ -166,6 +168,7 @@ impl Zygote {
             waiting: AtomicUsize::new(0),
             out: AtomicUsize::new(0),
             wanted: AtomicUsize::new(first),
+            most_running: AtomicUsize::new(0),
             answered: AtomicUsize::new(0),
             most_waiting,
             most_behind: most_waiting.div_ceil(2),
@@ -346,6 +349,20 @@ impl Zygote {
     /// Number of requests that workers have, at most one each.
     pub(crate) fn running(&self) -> usize {
         self.out.load(Ordering::Relaxed).min(self.front.present())
+    }
+
+    /// Notes the requests that workers have now for [`Zygote::most_running`].
+    pub(crate) fn note_running(&self) {
+        let running = self.running();
+        // Mostly it is no more than before, and then nothing is written.
+        if running > self.most_running.load(Ordering::Relaxed) {
+            self.most_running.fetch_max(running, Ordering::Relaxed);
+        }
+    }
+
+    /// The highest number of requests that workers have had.
+    pub(crate) fn most_running(&self) -> usize {
+        self.most_running.load(Ordering::Relaxed)
     }
 
     /// Number of requests that wait for a worker, with a slot or without.

@@ -217,6 +217,7 @@ impl Zygote {
             return None;
         };
         self.lost[slot.index()].store(0, Ordering::Relaxed);
+        self.note_running();
         Some(Lease {
             zygote: self.clone(),
             slot: Some(slot),
