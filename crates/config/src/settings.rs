@@ -106,23 +106,25 @@ section! {
         /// The address for monitors: `/metrics` (OpenMetrics, and Prometheus' text format),
         /// `/status` (JSON), `/healthz`, `/readyz`, and a page for people at `/`.
         /// `"127.0.0.1:9180"`, or `"unix:/run/howdah/admin.sock"`. Everything there is read-only,
-        /// and shows URLs of all sites. A request must name an IP address, `localhost` or one of
-        /// `admin_hosts` as its host.
+        /// and shows URLs of all sites. The socket is for root, the user that runs the server, and
+        /// the members of `control_group`. Over TCP, a request that names a host must name an IP
+        /// address, `localhost` or one of `admin_hosts`.
         admin ("admin"): Vec<ListenAddress> as AdminAddress = Vec::new(),
             "Everyone who can reach it sees which URLs are being asked for.";
         /// Host names under which monitors reach `admin`, beside `localhost` and IP addresses.
         admin_hosts ("admin_hosts"): Vec<String> as List<PlainName> = Vec::new(),
             "A page of another site could otherwise reach `admin` through a visitor's browser, by \
              a name of its own.";
-        /// The time that the configuration of a reload is on probation. If a site answers with
-        /// server errors (5xx) meanwhile, more than `probation_errors` of at least ten responses,
-        /// and has not done so before, the former configuration serves again, with the former
-        /// php.ini where `standby` is on. The files stay as they are. `howdah reload` waits for the
-        /// end of a probation of at most 30 seconds, and fails if the reload was undone.
-        probation ("probation"): Option<Duration> as Optional<TimeSpan> = None,
-            "Unset is no probation: a reload does what it is told. An application that fails by \
-             itself at that moment, or a tenant's script that answers 500 on purpose, would undo \
-             it.";
+        /// The time that a reload, or a new release behind a link, is on probation. If a site
+        /// answers with server errors (5xx) meanwhile, more than `probation_errors` of at least ten
+        /// responses, and has not done so before, the former configuration or release serves again,
+        /// with the former php.ini where `standby` is on. The files stay as they are. `howdah
+        /// reload` waits for the end of a probation of at most 30 seconds, and fails if the reload
+        /// was undone. `"0s"` is none: a reload then does what it is told, whatever sites answer.
+        probation ("probation"): Option<Duration> as Optional<TimeSpan> =
+            Some(Duration::from_secs(5)),
+            "Most mistakes show in the first requests. A longer time would keep zygotes of the \
+             former generation in memory, and `howdah reload` waiting.";
         /// Percent of a site's responses that may be server errors during `probation`: of all of
         /// them, and of those that scripts and upstreams make.
         probation_errors ("probation_errors"): u64 as Within<0, 99> = 50,

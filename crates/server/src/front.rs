@@ -5,6 +5,7 @@ mod challenges;
 mod clock;
 mod control;
 mod demands;
+mod held_releases;
 mod keys;
 pub(crate) mod lanes;
 mod media_types;
@@ -31,7 +32,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use howdah_config::{Config, FRONT_USER, ListenAddress, LogFormat, PoolMode, RootTemplate};
+use howdah_config::{
+    AccessFormat, Config, FRONT_USER, ListenAddress, LogFormat, PoolMode, RootTemplate,
+};
 use howdah_files::{CompressedCache, DirectiveCache, Flaw, Store};
 use howdah_htaccess::modules::auth::password;
 use howdah_php::{MemoryWatch, Pool, PoolLimits};
@@ -44,6 +47,7 @@ use self::challenges::Challenges;
 pub(crate) use self::clock::WallTime;
 use self::control::Control;
 pub(crate) use self::demands::Demands;
+use self::held_releases::HeldReleases;
 pub(crate) use self::media_types::use_media_types;
 use self::pulse::Pulse;
 use self::renewals::Renewals;
@@ -225,7 +229,9 @@ fn site_pools(config: &Config, channels: &[PoolChannel], threads: usize) -> io::
         let Some(php) = &config.sites[channel.site].php else {
             continue;
         };
-        let format = config.log.format_of(&config.sites[channel.site]).own();
+        let format = config.log.format_of(&config.sites[channel.site]);
+        let logs_cpu =
+            matches!(format, AccessFormat::Json) || format.own().is_some_and(LogFormat::tells_cpu);
         let limits = PoolLimits {
             workers: php.worker_count(processors()),
             scaling: scaling::of(php, processors()),
@@ -234,7 +240,7 @@ fn site_pools(config: &Config, channels: &[PoolChannel], threads: usize) -> io::
             request_timeout: php.request_timeout,
             request_terminate_timeout: php.longest_request(),
             slow_after: php.slow_after(),
-            meters_processor: php.status_path.is_some() || format.is_some_and(LogFormat::tells_cpu),
+            meters_processor: php.status_path.is_some() || logs_cpu,
         };
         let limits = (limits, lanes::of(php, processors()));
         pools[channel.site] =
@@ -272,6 +278,7 @@ fn share(
         clients: Clients::new(&config),
         challenges: Challenges::default(),
         renewals: Renewals::default(),
+        held_releases: HeldReleases::default(),
         cached_descriptors: room.cached,
         most_connections: room.connections,
         accept_errors: AcceptErrors::default(),

@@ -24,6 +24,7 @@ pub(crate) mod front_protocol;
 mod generation;
 pub(crate) mod generation_plan;
 mod heart;
+mod held_releases;
 mod isolation;
 mod kept_pools;
 mod last_output;
@@ -67,12 +68,13 @@ use howdah_sys::signal::{
 use self::backoff::Backoff;
 use self::certificates::CertificateFiles;
 use self::cgroups::PoolGroup;
-use self::change::{GenerationChange, Preparation};
+use self::change::{GenerationChange, Preparation, WantedPlan};
 use self::control::{ControlCommand, ControlSocket};
 use self::environment::Environment;
 use self::front_process::RunFront;
 use self::generation::{Generation, GenerationPhase};
 use self::generation_plan::{FormerFiles, GenerationPlan};
+use self::held_releases::HeldRelease;
 use self::orders::CertificateOrders;
 use self::orphans::OrphanSearch;
 use self::plan::ServePlan;
@@ -128,6 +130,10 @@ struct Supervisor {
     former_answers: FormerAnswers,
     /// The plan that served before a probation that has failed.
     roll_back_to: Option<GenerationPlan>,
+    /// The plan with which former releases are served.
+    held_plan: Option<WantedPlan>,
+    /// The releases with which PHP does not start, while a generation starts with the former ones.
+    holding: Vec<HeldRelease>,
     /// The reason why the last reload was undone.
     rolled_back: Option<String>,
     /// The process that orders certificates.

@@ -118,9 +118,9 @@ fn ready(admin: &Admin, request: &Request) -> AdminAnswer {
         (0..shared.config.sites.len()).map(|site| fault(shared, site)).collect();
     let wanted = request.query().and_then(site_in);
     let mut lines = Vec::new();
-    match wanted {
+    match &wanted {
         Some(name) => {
-            let Some(site) = shared.config.sites.iter().position(|site| site.name == name) else {
+            let Some(site) = shared.config.sites.iter().position(|site| site.name == *name) else {
                 return AdminAnswer {
                     content: format!("there is no site {name}\n"),
                     ..AdminAnswer::error(Status::NOT_FOUND)
@@ -141,6 +141,12 @@ fn ready(admin: &Admin, request: &Request) -> AdminAnswer {
     if obstacles.is_empty() {
         obstacles.push("ready".to_owned());
     }
+    let sites = shared.config.sites.iter().enumerate();
+    let named = sites.filter(|(_, site)| wanted.as_ref().is_none_or(|name| *name == site.name));
+    lines.extend(named.filter_map(|(number, site)| {
+        // Visitors get answers: those of the former release.
+        Some(format!("site {}: {}", site.name, shared.held_releases.of(number)?))
+    }));
     obstacles.append(&mut lines);
     AdminAnswer {
         content: obstacles.join("\n") + "\n",

@@ -78,10 +78,12 @@ fn respond(admin: &Admin, request: &Request, is_unix: bool) -> AdminAnswer {
 }
 
 /// Returns whether the request is no other site's. A page of another site could name this server by
-/// a host name of its own (DNS rebinding), or send requests from its own origin.
+/// a host name of its own (DNS rebinding), or send requests from its own origin. Every browser
+/// names a host; health checks with HTTP/1.0 may name none.
 fn may_ask(request: &Request, hosts: &[String]) -> bool {
     let host = String::from_utf8_lossy(request.host());
-    let is_known = host == "localhost"
+    let is_known = request.authority.is_empty()
+        || host == "localhost"
         || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
         || hosts.iter().any(|known| host.eq_ignore_ascii_case(known));
     let is_own_origin = |origin: &[u8]| {
@@ -123,6 +125,20 @@ mod tests {
             ("Host: 127.0.0.1:9180\r\nSec-Fetch-Site: cross-site", false),
         ] {
             assert_eq!(may_ask(&asked(head), &hosts), expected, "{head}");
+        }
+    }
+
+    #[test]
+    fn a_health_check_with_http_1_0_names_no_host() {
+        for (head, expected) in [
+            ("OPTIONS / HTTP/1.0\r\n\r\n", true),
+            ("GET /readyz HTTP/1.0\r\nHost: attacker.example\r\n\r\n", false),
+            ("GET http://attacker.example/readyz HTTP/1.0\r\n\r\n", false),
+            ("GET /readyz HTTP/1.0\r\nOrigin: http://attacker.example\r\n\r\n", false),
+        ] {
+            let mut request = Request::new();
+            h1::parse_request(head.as_bytes(), &Limits::default(), &mut request).unwrap();
+            assert_eq!(may_ask(&request, &[]), expected, "{head}");
         }
     }
 }

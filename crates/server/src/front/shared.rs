@@ -11,6 +11,7 @@ use howdah_sys::credentials::Identity;
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::challenges::Challenges;
+use super::held_releases::HeldReleases;
 use super::pulse::Pulse;
 use super::renewals::Renewals;
 use super::retirement::PoolRetirement;
@@ -59,6 +60,8 @@ pub(crate) struct FrontShared {
     pub(crate) challenges: Challenges,
     /// The next renewals of certificates that are ordered.
     pub(crate) renewals: Renewals,
+    /// The releases that are not served.
+    pub(crate) held_releases: HeldReleases,
     /// Files that each thread's store may keep open.
     pub(crate) cached_descriptors: usize,
     /// Connections that may be open at once.

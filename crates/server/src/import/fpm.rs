@@ -137,7 +137,10 @@ pub(crate) fn import(files: &[FpmFile]) -> Imported {
         let without_effect = pool.php.iter().filter(|(key, _)| !pool.has_effect(key));
         imported.remarks.extend(without_effect.map(|(key, value)| {
             let (file, name) = (&pool.file, &pool.name);
-            format!("{file}: the pool {name} has no `pm` that is understood: `{key} = {value}` is left out")
+            format!(
+                "{file}: the pool {name} has no `pm` that is understood: `{key} = {value}` is left \
+                 out"
+            )
         }));
     }
     scanned.sort_unstable();

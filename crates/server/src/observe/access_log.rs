@@ -186,12 +186,13 @@ impl AccessLog<'_> {
     /// Returns whether the format tells how requests were resolved, or how scripts ran.
     pub(crate) fn takes_notes(self) -> bool {
         let own = self.site.format.own();
-        own.is_some_and(|format| format.tells_resolution() || format.tells_script())
+        self.tells_script() || own.is_some_and(LogFormat::tells_resolution)
     }
 
     /// Returns whether the format tells how scripts ran.
     pub(crate) fn tells_script(self) -> bool {
-        self.site.format.own().is_some_and(LogFormat::tells_script)
+        let format = &self.site.format;
+        matches!(format, AccessFormat::Json) || format.own().is_some_and(LogFormat::tells_script)
     }
 
     /// Adds a line.
@@ -258,9 +259,12 @@ fn json(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
     let request = record.request;
     let text = |bytes: &[u8]| json_text(&String::from_utf8_lossy(bytes));
     let field = |name: &[u8]| request.fields.value(name).map_or("null".to_owned(), text);
+    let number = |number: Option<u64>| number.map_or("null".to_owned(), |one| one.to_string());
+    let figures = own::figures(record);
     let line = format!(
         "{{\"time\":\"{}\",\"site\":{},\"client\":\"{}\",\"user\":{},\"host\":{},\"method\":{},\"target\":{},\"version\":\"{}\",\
-         \"status\":{},\"sent\":{},\"complete\":{},\"microseconds\":{},\"referer\":{},\"user_agent\":{}}}\n",
+         \"status\":{},\"sent\":{},\"complete\":{},\"microseconds\":{},\"referer\":{},\"user_agent\":{},\
+         \"php_microseconds\":{},\"queue_microseconds\":{},\"cpu_microseconds\":{},\"peak_memory\":{},\"worker\":{}}}\n",
         crate::log::timestamp(record.began.microseconds),
         json_text(record.site),
         record.client(),
@@ -275,6 +279,11 @@ fn json(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
         record.took.as_micros(),
         field(b"referer"),
         field(b"user-agent"),
+        number(figures.map(|figures| figures.took / 1000)),
+        number(figures.map(|figures| figures.waited / 1000)),
+        number(figures.and_then(|figures| figures.processor)),
+        number(figures.and_then(|figures| figures.peak)),
+        number(own::worker(record)),
     );
     out.extend_from_slice(line.as_bytes());
 }
@@ -405,6 +414,10 @@ mod tests {
             "{line}"
         );
         assert!(line.contains("\"user_agent\":\"x\\\"y\\\\\\ufffd\\u000a\""), "{line}");
+        let of_script = "\"php_microseconds\":1300,\"queue_microseconds\":20,\
+            \"cpu_microseconds\":null,\"peak_memory\":2097152,\"worker\":4711}";
+        assert!(line.contains(of_script), "{line}");
+        assert!(serde_json::from_str::<serde_json::Value>(&line).is_ok(), "{line}");
         assert_eq!(line.matches('\n').count(), 1);
     }
 

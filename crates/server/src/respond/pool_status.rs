@@ -90,7 +90,7 @@ fn of_site(thread: &Thread, site: &Site) -> Option<(PoolSnapshot, f64)> {
     let shared = &thread.shared;
     let pool = shared.pools.get(site.number())?.as_deref()?;
     let totals = shared.facts.ledger.site(site.name());
-    let snapshot = PoolSnapshot::of(pool, totals.site(site.name()));
+    let snapshot = PoolSnapshot::of(pool, totals.site(site.name()), shared.facts.began);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Some((snapshot, now.as_secs_f64()))
 }

@@ -96,8 +96,8 @@ fn pool_figures(name: &str, pool: &PoolSnapshot, now: f64) -> Figures {
     vec![
         ("pool", FpmFigure::Text(name.to_owned())),
         ("process manager", FpmFigure::Text(process_manager(pool).to_owned())),
-        ("start time", FpmFigure::Time(pool.started as u64)),
-        ("start since", FpmFigure::Number(since(pool.started, now))),
+        ("start time", FpmFigure::Time(pool.counted_since as u64)),
+        ("start since", FpmFigure::Number(since(pool.counted_since, now))),
         ("accepted conn", FpmFigure::Number(pool.requests)),
         ("listen queue", number(pool.queue)),
         ("max listen queue", number(pool.most_queued)),
@@ -236,7 +236,7 @@ mod tests {
         };
         PoolSnapshot {
             workers: vec![worker],
-            started: 784_111_700.0,
+            counted_since: 784_111_700.0,
             ..PoolSnapshot::default()
         }
     }

@@ -108,6 +108,10 @@ pub(crate) struct SiteSnapshot {
     /// or if there are none.
     #[serde(default)]
     pub(crate) certificate_error: Option<String>,
+    /// The reason why a release that the site's link leads to is not served; `null` if it is, or if
+    /// there is none.
+    #[serde(default)]
+    pub(crate) release_error: Option<String>,
     /// The certificates that are in use.
     #[serde(default)]
     pub(crate) certificates: Vec<CertificateSnapshot>,
@@ -141,6 +145,9 @@ pub(crate) struct PoolSnapshot {
     pub(crate) php: String,
     /// Seconds since 1970 at the start of the present zygote; 0 before it.
     pub(crate) started: f64,
+    /// Seconds since 1970 at the start of the server: the counters count since then.
+    #[serde(default)]
+    pub(crate) counted_since: f64,
     /// Requests that were handed to workers, or waited in vain.
     pub(crate) requests: u64,
     /// The mode of the pool, as in the configuration.
@@ -310,7 +317,7 @@ impl Snapshot {
             missing_admin_listeners: facts.missing_admin.clone(),
             listeners_without_http3: facts.without_http3.clone(),
             sites: sites(shared, &totals),
-            unassigned: SiteSnapshot::of(NO_SITE, &totals, None),
+            unassigned: SiteSnapshot::of(NO_SITE, &totals, None, facts.began),
             ..Snapshot::default()
         };
         // Sites that a former configuration had count as well.
@@ -327,9 +334,10 @@ fn sites(shared: &FrontShared, totals: &Totals) -> Vec<SiteSnapshot> {
     let sites = shared.config.sites.iter().zip(&shared.pools).enumerate();
     let snapshot = sites.map(|(number, (site, pool))| {
         let pool = pool.as_deref().zip(site.php.as_ref());
-        let mut snapshot = SiteSnapshot::of(&site.name, totals, pool);
+        let mut snapshot = SiteSnapshot::of(&site.name, totals, pool, shared.facts.began);
         snapshot.tunnels.open = shared.clients.open_tunnels(number);
         snapshot.certificate_error = shared.tls.as_ref().and_then(|tls| tls.closed(number));
+        snapshot.release_error = shared.held_releases.of(number);
         snapshot.certificates = certificates::of(shared, number);
         snapshot
     });
@@ -360,7 +368,12 @@ fn lanes(site: &str, pool: &Pool, totals: &Totals) -> Vec<LaneSnapshot> {
 }
 
 impl SiteSnapshot {
-    fn of(name: &str, all: &Totals, pool: Option<(&Pool, &Php)>) -> SiteSnapshot {
+    fn of(
+        name: &str,
+        all: &Totals,
+        pool: Option<(&Pool, &Php)>,
+        began: SystemTime,
+    ) -> SiteSnapshot {
         let totals = all.site(name);
         let mut classes = CodeCounts::default();
         let mut codes = CodeCounts::default();
@@ -382,9 +395,10 @@ impl SiteSnapshot {
             },
             tunnels: TunnelCounts { open: 0, begun: totals.tunnels() },
             certificate_error: None,
+            release_error: None,
             certificates: Vec::new(),
             pool: pool.map(|(pool, _)| {
-                let mut snapshot = PoolSnapshot::of(pool, totals);
+                let mut snapshot = PoolSnapshot::of(pool, totals, began);
                 snapshot.lanes = lanes(name, pool, all);
                 snapshot
             }),
@@ -393,8 +407,8 @@ impl SiteSnapshot {
 }
 
 impl PoolSnapshot {
-    /// Gathers the state of one pool.
-    pub(crate) fn of(pool: &Pool, totals: SiteTotals<'_>) -> PoolSnapshot {
+    /// Gathers the state of one pool. The server `began` to count then.
+    pub(crate) fn of(pool: &Pool, totals: SiteTotals<'_>, began: SystemTime) -> PoolSnapshot {
         let counted = totals.pool();
         let figures = pool.figures();
         let workers: Vec<_> = figures.workers.iter().map(WorkerSnapshot::of).collect();
@@ -408,11 +422,16 @@ impl PoolSnapshot {
             memory_sum: figures.memory_sum.map(MemorySumSnapshot::of),
             php: figures.zygote.php_version.clone(),
             started: figures.zygote.started.map_or(0.0, seconds),
+            counted_since: seconds(began),
             requests: counted.of(PoolCounter::Requests),
             idle: workers.len() - active,
             active,
             most_workers: pool.limits().workers,
-            most_active: figures.most_active.max(active),
+            // A request that was quicker than every look had a worker, too.
+            most_active: figures
+                .most_active
+                .max(active)
+                .max(counted.of(PoolCounter::Requests).min(1) as usize),
             queue: figures.waiting,
             queue_limit: pool.limits().queue,
             most_queued: figures.most_waiting.max(figures.waiting),

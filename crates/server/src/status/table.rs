@@ -115,13 +115,19 @@ fn sentence(pool: &PoolSnapshot) -> String {
     for lane in &pool.lanes {
         let _ = write!(
             text,
-            "; lane {}: {} of {} workers, {} waiting, {} refused",
+            "; lane {}: {} of {} workers, {} waiting",
             lane.name,
             lane.running.min(lane.workers),
             lane.workers,
-            lane.queue,
-            lane.refused + lane.queue_timeouts
+            lane.queue
         );
+        for (count, what) in
+            [(lane.queue_timeouts, "waited for too long"), (lane.refused, "refused")]
+        {
+            if count > 0 {
+                let _ = write!(text, ", {count} {what}");
+            }
+        }
     }
     let _ = write!(text, "; mode {}, at most {} workers", pool.mode, pool.most_workers);
     if let Some(sum) = &pool.memory_sum {
@@ -185,7 +191,7 @@ pub(crate) fn quantile(bound: Option<f64>, count: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::SiteSnapshot;
+    use super::super::{LaneSnapshot, SiteSnapshot};
     use super::*;
 
     #[test]
@@ -206,5 +212,26 @@ mod tests {
         let end = |row: &str| row.find("0 B").map(|at| row[..at].chars().count());
         assert_eq!(end(rows[1]), end(rows[2]), "{text}");
         assert!(text.contains("pool shop: 0 workers, 0 idle, 3 requests waiting"), "{text}");
+    }
+
+    #[test]
+    fn a_lane_has_the_words_and_numbers_of_its_pool() {
+        let lane = LaneSnapshot {
+            name: "slow".into(),
+            workers: 2,
+            refused: 3,
+            queue_timeouts: 1,
+            ..LaneSnapshot::default()
+        };
+        let pool = PoolSnapshot {
+            lanes: vec![lane],
+            refused: 3,
+            queue_timeouts: 1,
+            ..PoolSnapshot::default()
+        };
+        let told = sentence(&pool);
+        let expected = ", 1 waited for too long, 3 refused; lane slow: 0 of 2 workers, 0 waiting, \
+            1 waited for too long, 3 refused; mode";
+        assert!(told.contains(expected), "{told}");
     }
 }

@@ -2,15 +2,15 @@
 //! one. If the start fails, the former generation continues.
 
 mod findings;
+mod logs;
 mod next_socket;
 mod refusal;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use howdah_config::{Config, ErrorTarget};
+use howdah_config::Config;
 use howdah_sys::process;
 
 use self::next_socket::NextSocket;
@@ -18,6 +18,7 @@ use super::certificates::CertificateFiles;
 use super::cgroups::ControlGroups;
 use super::generation::{Generation, GenerationPhase};
 use super::generation_plan::{FormerFiles, GenerationPlan, UnusableFiles};
+use super::held_releases::HeldRelease;
 use super::plan::SiteSource;
 use super::pool::SpareZygote;
 use super::releases::Releases;
@@ -26,7 +27,7 @@ use super::service_manager::ServiceEvent;
 use super::sockets::Sockets;
 use super::survey::{Survey, SurveyAnswers};
 use super::{CommandError, Supervisor, reach};
-use crate::log::{self, ErrorLog, Level, LineKind, LogTarget, SiteLogs};
+use crate::log::{ErrorLog, Level, LogTarget, SiteLogs};
 use crate::quic::{self, SLOTS};
 
 /// The cause of a new generation.
@@ -42,6 +43,8 @@ pub(super) enum ChangeCause {
     ListenerFound,
     /// A link to a document root leads to another folder.
     NewRelease,
+    /// A release is not served: the former one is.
+    HeldRelease,
     /// The generation of a reload has failed its probation.
     RollBack,
     /// This program has replaced another program, whose generation serves until the new one does.
@@ -76,8 +79,29 @@ pub(super) struct GenerationChange {
 #[derive(Debug)]
 pub(super) struct Preparation {
     cause: ChangeCause,
-    config: Config,
+    wanted: WantedPlan,
     pub(super) survey: Survey,
+}
+
+/// The configuration that the plan of the next generation is to be made of.
+#[derive(Debug)]
+pub(super) struct WantedPlan {
+    pub(super) config: Config,
+    /// The releases that `config` does not serve.
+    pub(super) held: Vec<HeldRelease>,
+    /// The generation whose zygotes that stand by are taken; `None` for the one that serves. Only
+    /// for [`ChangeCause::HeldRelease`].
+    pub(super) spares_of: Option<u64>,
+}
+
+impl WantedPlan {
+    pub(super) fn of(config: Config) -> WantedPlan {
+        WantedPlan {
+            config,
+            held: Vec::new(),
+            spares_of: None,
+        }
+    }
 }
 
 /// The plan of the next generation, and the files of its certificates as they were before they were
@@ -87,7 +111,7 @@ type FoundPlan = (GenerationPlan, CertificateFiles);
 /// The next plan, or the configuration that it is to be made of.
 enum NextPlan {
     Known(Box<FoundPlan>),
-    Wanted(Box<Config>),
+    Wanted(Box<WantedPlan>),
 }
 
 impl GenerationChange {
@@ -124,7 +148,7 @@ impl Supervisor {
         self.restart = None;
         let wanted = match self.next_plan(cause) {
             Ok(NextPlan::Known(found)) => return self.begin_planned(cause, Ok(*found), spares),
-            Ok(NextPlan::Wanted(config)) => self.prepare(cause, *config),
+            Ok(NextPlan::Wanted(wanted)) => self.prepare(cause, *wanted),
             Err(refusal) => Err(refusal),
         };
         if let Err(refusal) = wanted {
@@ -137,13 +161,13 @@ impl Supervisor {
         self.change.is_some() || self.preparation.is_some()
     }
 
-    /// Has the paths of `config` asked about.
-    fn prepare(&mut self, cause: ChangeCause, config: Config) -> Result<(), CommandError> {
-        let paths = GenerationPlan::paths(&config, &self.environment);
+    /// Has the paths of the configuration asked about.
+    fn prepare(&mut self, cause: ChangeCause, wanted: WantedPlan) -> Result<(), CommandError> {
+        let paths = GenerationPlan::paths(&wanted.config, &self.environment);
         let survey = Survey::start(paths).map_err(|error| {
             CommandError::Failed(format!("cannot look at the document roots: {error}"))
         })?;
-        self.preparation = Some(Preparation { cause, config, survey });
+        self.preparation = Some(Preparation { cause, wanted, survey });
         Ok(())
     }
 
@@ -160,15 +184,20 @@ impl Supervisor {
     /// Starts the generation that was prepared, when all paths have answered or the time is over.
     pub(super) fn continue_preparation(&mut self, now: Instant) {
         let over = self.preparation.take_if(|one| one.survey.is_over(now));
-        let Some(Preparation { cause, config, survey }) = over else {
+        let Some(Preparation { cause, wanted, survey }) = over else {
             return;
         };
         let mut answers = survey.finish();
         if let Some(current) = &self.current {
             answers = answers.or(&current.answers);
         }
-        let found = self.find_plan(cause, config, answers);
-        self.begin_planned(cause, found, HashMap::new());
+        let mut found = self.find_plan(cause, wanted.config, answers);
+        found.iter_mut().for_each(|(plan, _)| plan.held.clone_from(&wanted.held));
+        let spares = match cause {
+            ChangeCause::HeldRelease => self.spares_of(wanted.spares_of),
+            _ => HashMap::new(),
+        };
+        self.begin_planned(cause, found, spares);
     }
 
     fn begin_planned(
@@ -189,7 +218,7 @@ impl Supervisor {
         (mut generation_plan, certificate_files): FoundPlan,
         spares: HashMap<String, SpareZygote>,
     ) -> Result<(), CommandError> {
-        let releases = Releases::of(&generation_plan.config, &generation_plan.answers);
+        let releases = Releases::of(&generation_plan);
         if !cause.keeps_plan() && cause != ChangeCause::RollBack {
             self.certify(&mut generation_plan, cause).map_err(CommandError::Failed)?;
         }
@@ -253,6 +282,9 @@ impl Supervisor {
     }
 
     fn next_plan(&mut self, cause: ChangeCause) -> Result<NextPlan, CommandError> {
+        if let Some(wanted) = self.held_plan.take_if(|_| cause == ChangeCause::HeldRelease) {
+            return Ok(NextPlan::Wanted(Box::new(wanted)));
+        }
         let former = self.roll_back_to.take_if(|_| cause == ChangeCause::RollBack);
         Ok(match (&self.current, former) {
             // The configuration file is not read again, because no reload was requested.
@@ -266,9 +298,12 @@ impl Supervisor {
                 NextPlan::Known(Box::new((former, files)))
             }
             (Some(current), None) if cause == ChangeCause::NewRelease => {
-                NextPlan::Wanted(Box::new(Config::clone(&current.config)))
+                NextPlan::Wanted(Box::new(self.with_new_releases(&current.config)))
             }
-            _ => NextPlan::Wanted(Box::new(self.plan.load().map_err(CommandError::Config)?)),
+            _ => {
+                let config = self.plan.load().map_err(CommandError::Config)?;
+                NextPlan::Wanted(Box::new(WantedPlan::of(config)))
+            }
         })
     }
 
@@ -358,7 +393,8 @@ impl Supervisor {
             access,
         } = change;
         let fallback = self.usual_drain();
-        self.begin_probation(generation, cause, &generation_plan);
+        let new_releases = releases.since(&self.releases);
+        self.begin_probation(generation, cause, (&generation_plan, new_releases));
         // Listeners that the new generation does not use are closed here. The former front has the
         // last descriptor and closes it.
         self.missing_listeners.follow(&sockets, Instant::now());
@@ -386,6 +422,8 @@ impl Supervisor {
         self.inherited_files = FormerFiles::default();
         self.arrange_orders();
         self.tell_renewals(generation);
+        self.holding.clear();
+        self.tell_held();
         self.confirm_challenges();
         self.report_start(generation, cause);
         self.tell_manager_of(generation);
@@ -393,9 +431,12 @@ impl Supervisor {
         if is_first || cause == ChangeCause::ListenerFound {
             self.announce(&former);
         }
+        if cause == ChangeCause::FrontDied {
+            self.ask_new_front();
+        }
         let done = self.describe_success(generation);
         match &self.rolled_back {
-            Some(why) if cause == ChangeCause::RollBack => {
+            Some(why) if matches!(cause, ChangeCause::RollBack | ChangeCause::HeldRelease) => {
                 let why = why.clone();
                 self.answer_reload(Err(&why));
             }
@@ -448,39 +489,5 @@ impl Supervisor {
                 }
             }
         }
-    }
-
-    fn logs_for(&self, config: &Config) -> Result<(Arc<ErrorLog>, SiteLogs<LogTarget>), String> {
-        let failed = |error: std::io::Error| format!("cannot write a log: {error}");
-        let log = match &config.log.error {
-            ErrorTarget::File(path) if self.log.target().path() == Some(path) => {
-                self.log.target().clone()
-            }
-            ErrorTarget::File(path) => log::open_file(path)?,
-            ErrorTarget::Stderr => LogTarget::stderr().map_err(failed)?,
-            ErrorTarget::System(log) => {
-                let socket = config.log.daemon_socket(log.daemon);
-                LogTarget::system(log, &socket, LineKind::Error).map_err(failed)?
-            }
-        };
-        let log = Arc::new(ErrorLog::new(log, config.log.level));
-        let mut missing: Vec<PathBuf> =
-            config.log.daemon_sockets(&config.sites).map(|(_, socket)| socket).collect();
-        missing.retain(|socket| !socket.exists());
-        missing.sort();
-        missing.dedup();
-        for socket in missing {
-            let socket = socket.display();
-            let what = format!(
-                "the system's log does not listen at {socket}; until it does, lines for it are lost"
-            );
-            log.say(Level::Warning, None, &what);
-        }
-        let (access, left_out) = SiteLogs::open(config, &self.access)?;
-        for why in left_out {
-            let what = format!("{why}; its requests are not logged until a reload can open it");
-            log.say(Level::Error, None, &what);
-        }
-        Ok((log, access))
     }
 }

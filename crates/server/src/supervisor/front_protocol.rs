@@ -149,6 +149,12 @@ pub(crate) enum ToFront {
         /// Host names, with the time in seconds since 1970; `None`: no renewal is planned.
         names: Vec<(String, Option<u64>)>,
     },
+    /// A release of a site is not served, for this reason.
+    Held {
+        /// Index of the site in the configuration.
+        site: usize,
+        why: String,
+    },
     /// Read the packets of HTTP/3 from now on. Until then the former front does.
     ReadPackets,
     /// Session tickets have other keys. They are in the attached memory file
@@ -248,6 +254,7 @@ impl ToFront {
                 PacketWriter::of_kind(12).number(*id).bytes(received)
             }
             ToFront::TicketKeys => PacketWriter::of_kind(6),
+            ToFront::Held { site, why } => PacketWriter::of_kind(14).size(*site).text(why),
             ToFront::ReadPackets => PacketWriter::of_kind(8),
             ToFront::Certificates { site } => PacketWriter::of_kind(5).size(*site),
             ToFront::OneCertificate { site } => PacketWriter::of_kind(9).size(*site),
@@ -290,6 +297,7 @@ impl ToFront {
                 received: input.bytes()?.to_vec(),
             },
             6 => ToFront::TicketKeys,
+            14 => ToFront::Held { site: input.size()?, why: input.text()? },
             8 => ToFront::ReadPackets,
             5 => ToFront::Certificates { site: input.size()? },
             9 => ToFront::OneCertificate { site: input.size()? },
@@ -410,6 +418,10 @@ mod tests {
                 names: vec![("a.example".into(), Some(9)), ("b.example".into(), None)],
             },
             ToFront::TicketKeys,
+            ToFront::Held {
+                site: 2,
+                why: "PHP does not start".into(),
+            },
             ToFront::ReadPackets,
         ]
     }

@@ -12,6 +12,7 @@ use howdah_config::{Config, ListenAddress, SiteSettings};
 use howdah_sys::credentials::Identity;
 
 use super::environment::Environment;
+use super::held_releases::HeldRelease;
 use super::isolation::Abilities;
 use super::orders::plan::{self, OrderPlan};
 use super::php_programs;
@@ -50,6 +51,8 @@ pub(crate) struct GenerationPlan {
     pub(crate) php_programs: Vec<PathBuf>,
     /// The answers about the paths of the configuration.
     pub(crate) answers: Arc<SurveyAnswers>,
+    /// The releases that are not served.
+    pub(crate) held: Vec<HeldRelease>,
 }
 
 impl GenerationPlan {
@@ -131,6 +134,7 @@ impl GenerationPlan {
             notices,
             php_programs: php_programs::all(environment),
             answers,
+            held: Vec::new(),
         })
     }
 }

@@ -4,15 +4,19 @@
 //! Until the probation is over, the former generation keeps the zygotes that stand by in it. PHP
 //! has started there with the former php.ini.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use howdah_config::Config;
 
 use super::Supervisor;
 use super::change::ChangeCause;
 use super::generation::{Generation, GenerationPhase};
 use super::generation_plan::GenerationPlan;
+use super::held_releases::HeldRelease;
 use super::service_manager::ServiceEvent;
 use crate::log::Level;
-use crate::observe::SiteErrors;
+use crate::observe::{FrontCounters, SiteErrors};
 
 /// Responses of a site before which its errors are not judged.
 const LEAST_RESPONSES: u64 = 10;
@@ -35,6 +39,8 @@ pub(super) struct Probation {
     next: Instant,
     /// Percent of a site's responses that may be server errors.
     most_errors: u64,
+    /// A reload is on probation, with all sites. Otherwise new releases are.
+    is_reload: bool,
     fallback: Fallback,
 }
 
@@ -44,8 +50,34 @@ pub(super) struct Fallback {
     /// Its number.
     number: u64,
     plan: GenerationPlan,
+    /// The releases that were served, where there are new ones.
+    held: Vec<HeldRelease>,
     /// The last responses of its sites.
     answers: Vec<SiteErrors>,
+}
+
+impl Probation {
+    fn is_reload(&self) -> bool {
+        self.is_reload
+    }
+
+    /// Whether the responses of a site are judged.
+    fn judges(&self, site: &str) -> bool {
+        self.is_reload || self.fallback.held.iter().any(|held| held.site == site)
+    }
+}
+
+impl Fallback {
+    /// Notes the releases that are on probation. One that has not passed its own is nothing to
+    /// return to.
+    fn note_releases(&mut self, new: Vec<HeldRelease>) {
+        for release in new {
+            match self.held.iter_mut().find(|held| held.site == release.site) {
+                Some(held) => held.refused = release.refused,
+                None => self.held.push(release),
+            }
+        }
+    }
 }
 
 /// The responses of the generation that serves, as they were half a minute ago and before. Errors
@@ -135,16 +167,26 @@ impl Supervisor {
         &mut self,
         number: u64,
         cause: ChangeCause,
-        plan: &GenerationPlan,
+        (plan, new_releases): (&GenerationPlan, Vec<HeldRelease>),
     ) {
         match cause {
             // The same configuration in another generation.
-            ChangeCause::FrontDied | ChangeCause::ListenerFound | ChangeCause::NewRelease => {
+            ChangeCause::FrontDied | ChangeCause::ListenerFound => {
                 self.probation.iter_mut().for_each(|probation| probation.number = number);
                 return;
             }
-            ChangeCause::Reload => {}
-            ChangeCause::Start | ChangeCause::TakeOver | ChangeCause::RollBack => {
+            // The reload is on probation, and goes on to be.
+            ChangeCause::NewRelease
+                if self.probation.as_ref().is_some_and(Probation::is_reload) =>
+            {
+                self.probation.iter_mut().for_each(|probation| probation.number = number);
+                return;
+            }
+            ChangeCause::Reload | ChangeCause::NewRelease => {}
+            ChangeCause::Start
+            | ChangeCause::TakeOver
+            | ChangeCause::HeldRelease
+            | ChangeCause::RollBack => {
                 return self.end_probation();
             }
         }
@@ -152,9 +194,14 @@ impl Supervisor {
         // A generation that has not passed its own probation is nothing to return to.
         let former = self.probation.take().map(|former| former.fallback);
         let fallback = former.or_else(|| self.fallback());
-        let (Some(time), Some(fallback)) = (plan.config.probation, fallback) else {
+        let time = plan.config.probation.filter(|time| !time.is_zero());
+        let (Some(time), Some(mut fallback)) = (time, fallback) else {
             return self.end_probation();
         };
+        let is_reload = cause == ChangeCause::Reload;
+        if !is_reload {
+            fallback.note_releases(new_releases);
+        }
         if let Some(former) = self.generation(fallback.number) {
             former.keeps_standbys = true;
         }
@@ -165,6 +212,7 @@ impl Supervisor {
             until: now + time,
             next: now + LOOK,
             most_errors: plan.config.probation_errors,
+            is_reload,
             fallback,
         });
     }
@@ -176,6 +224,7 @@ impl Supervisor {
         Some(Fallback {
             number: serving.number,
             plan: self.current.clone()?,
+            held: Vec::new(),
             answers: self
                 .former_answers
                 .lately(serving.number, serving.counters.as_ref()?.server_errors()),
@@ -185,7 +234,7 @@ impl Supervisor {
     /// The time of the next look at the responses of the generation that serves; `None` where no
     /// reload has a probation.
     pub(super) fn former_answers_due(&self) -> Option<Instant> {
-        self.current.as_ref()?.config.probation?;
+        self.current.as_ref()?.config.probation.filter(|time| !time.is_zero())?;
         self.former_answers.due.filter(|_| !self.stopping)
     }
 
@@ -215,6 +264,16 @@ impl Supervisor {
         self.probation.as_ref().is_some_and(|probation| probation.time <= AWAITED)
     }
 
+    /// Answers the clients that wait for the end of a probation, because another reload begins.
+    pub(super) fn answer_before_next_reload(&mut self) {
+        if self.awaits_probation()
+            && let Some(number) = self.probation.as_ref().map(|probation| probation.number)
+        {
+            let told = self.describe_success(number);
+            self.answer_reload(Ok(&told));
+        }
+    }
+
     /// The time of the next look at the counters.
     pub(super) fn probation_due(&self) -> Option<Instant> {
         let probation = self.probation.as_ref().filter(|_| !self.stopping);
@@ -234,14 +293,21 @@ impl Supervisor {
         let on_probation = self.generations.iter().find(|one| one.number == number);
         let counters = on_probation.and_then(|generation| generation.counters.as_ref());
         let (most, former) = (probation.most_errors, &probation.fallback.answers);
-        let failure = counters.and_then(|now| failure(most, former, &now.server_errors()));
+        let judged = |counters: &Arc<FrontCounters>| {
+            let mut sites = counters.server_errors();
+            sites.retain(|site| probation.judges(&site.name));
+            sites
+        };
+        let failure = counters.and_then(|now| failure(most, former, &judged(now)));
         match failure {
             Some(why) => self.roll_back(&why),
             None if is_over => {
-                let what = format!("generation {number} serves {}", self.plan.source);
                 self.say(Level::Notice, &format!("the probation of generation {number} is over"));
                 self.end_probation();
-                self.answer_reload(Ok(&format!("{what}; its probation is over")));
+                let mut told = self.describe_success(number);
+                let end = told.find('\n').unwrap_or(told.len());
+                told.insert_str(end, "; its probation is over");
+                self.answer_reload(Ok(&told));
             }
             None => {}
         }
@@ -252,19 +318,33 @@ impl Supervisor {
         let Some(Probation { number, fallback, .. }) = self.probation.take() else {
             return;
         };
-        let what = format!(
-            "generation {number} is rolled back to generation {}: {why}; the configuration files \
-             are as they are: correct them, and reload again",
-            fallback.number
-        );
+        let former = fallback.number;
+        let what = match fallback.held.is_empty() {
+            true => format!(
+                "generation {number} is rolled back to generation {former}: {why}; the \
+                 configuration files are as they are: correct them, and reload again"
+            ),
+            false => format!("generation {number} is rolled back to generation {former}: {why}"),
+        };
         self.say(Level::Error, &what);
         self.tell_manager(ServiceEvent::Status, &what);
+        if !fallback.held.is_empty() {
+            self.rolled_back = Some(what);
+            return self.hold_failed(fallback, why);
+        }
         let former = self.generation(fallback.number);
         let spares = former.map(Generation::take_spares).unwrap_or_default();
         self.end_probation();
         self.rolled_back = Some(what);
         self.roll_back_to = Some(fallback.plan);
         self.begin_with(ChangeCause::RollBack, spares);
+    }
+
+    /// Serves former releases again, because new ones have failed.
+    fn hold_failed(&mut self, fallback: Fallback, why: &str) {
+        let Fallback { number, plan, mut held, .. } = fallback;
+        held.iter_mut().for_each(|one| why.clone_into(&mut one.why));
+        self.hold(Config::clone(&plan.config), held, Some(number));
     }
 
     /// Describes the probation, or how it ended, for `howdah status`.

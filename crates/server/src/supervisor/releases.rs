@@ -9,10 +9,12 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use howdah_config::{Config, RootTemplate, SiteSettings};
+use howdah_config::{RootTemplate, SiteSettings};
 
 use super::Supervisor;
 use super::change::ChangeCause;
+use super::generation_plan::GenerationPlan;
+use super::held_releases::HeldRelease;
 use super::survey::{self, PathAnswer, PathState, Survey, SurveyAnswers, written_root};
 use crate::log::Level;
 
@@ -70,11 +72,35 @@ impl ReleasePace {
     }
 }
 
+impl Release {
+    /// The release `refused` where `served` is to be served; `None` if both are the same.
+    fn held(&self, served: PathBuf, refused: PathBuf) -> Option<HeldRelease> {
+        (served != refused).then(|| HeldRelease {
+            site: self.site.clone(),
+            root: self.root.clone(),
+            served,
+            refused,
+            why: String::new(),
+            is_whole: true,
+        })
+    }
+}
+
 impl Releases {
-    /// The document roots of `config` whose paths have links, and those that have not answered.
-    pub(super) fn of(config: &Config, answers: &SurveyAnswers) -> Releases {
+    /// The document roots of a plan whose paths have links, and those that have not answered.
+    pub(super) fn of(plan: &GenerationPlan) -> Releases {
+        let GenerationPlan { config, answers, held, .. } = plan;
         let release = |site: &SiteSettings| {
             site.php.as_ref()?;
+            if let Some(held) = held.iter().find(|held| held.site == site.name) {
+                return Some(Release {
+                    site: site.name.clone(),
+                    root: held.root.clone(),
+                    served: Some(held.served.clone()),
+                    real: Some(held.refused.clone()),
+                    pace: ReleasePace::default(),
+                });
+            }
             let root = written_root(site);
             let real = match answers.silence(root) {
                 Some(_) => None,
@@ -119,6 +145,29 @@ impl Releases {
             release.served.as_deref()
         };
         Some((served(former)?, served(self)?))
+    }
+
+    /// Whether the link of a site leads to this folder.
+    pub(super) fn leads_to(&self, site: &str, real: &Path) -> bool {
+        let mut sites = self.sites.iter().filter(|release| release.site == site);
+        sites.any(|release| release.real.as_deref() == Some(real))
+    }
+
+    /// The releases that links lead to now, and that were not served when the generation began.
+    pub(super) fn changed(&self) -> Vec<HeldRelease> {
+        let sites = self.sites.iter();
+        sites
+            .filter_map(|one| one.held(one.served.clone()?, one.real.clone()?))
+            .collect()
+    }
+
+    /// The releases that are served from now on, in place of those of `former`.
+    pub(super) fn since(&self, former: &Releases) -> Vec<HeldRelease> {
+        let moved = |one: &Release| {
+            let (from, to) = self.moved(former, &one.site)?;
+            one.held(from.to_owned(), to.to_owned())
+        };
+        self.sites.iter().filter_map(moved).collect()
     }
 
     /// The time of the next look, or of the end of the one in progress.

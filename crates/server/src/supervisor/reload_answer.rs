@@ -37,6 +37,7 @@ impl Supervisor {
     /// A reload begins: it is for the clients that have asked by now.
     pub(super) fn begin_reload_of_clients(&mut self) {
         self.answer_reload_at_once();
+        self.answer_before_next_reload();
         if let Some(control) = &mut self.control {
             control.begin_all(ControlCommand::Reload);
         }

@@ -1,7 +1,7 @@
 //! The supervisor's reports: in the log at the start, and for `howdah status`.
 
 use std::fmt::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use howdah_config::{PoolMode, SiteSettings};
 use howdah_sys::credentials;
@@ -64,6 +64,7 @@ impl Supervisor {
             ChangeCause::Reload => "reloaded; serving",
             ChangeCause::RollBack => "rolled back; serving",
             ChangeCause::NewRelease => "a new release; serving",
+            ChangeCause::HeldRelease => "the former release is kept; serving",
             ChangeCause::FrontDied => "started anew; serving",
             ChangeCause::TakeOver => "taken over; serving",
             ChangeCause::ListenerFound => "a further listener; serving",
@@ -154,11 +155,32 @@ impl Supervisor {
         };
         match (asked, command) {
             (Some(Ok(())), _) => {}
+            // The one that is starting is asked when it serves.
+            (None, ControlCommand::StatusJson | ControlCommand::Monitor)
+                if self.replaces_front() => {}
             (_, ControlCommand::StatusJson | ControlCommand::Monitor) => {
                 self.answer(client, Err(NO_ANSWER))
             }
             _ => self.answer_status(client, None),
         }
+    }
+
+    /// Asks a new front what the former one was asked and has not taken before its death.
+    pub(super) fn ask_new_front(&mut self) {
+        for command in [ControlCommand::StatusJson, ControlCommand::Monitor] {
+            let control = self.control.as_ref();
+            let clients = control.map(|one| one.overdue(command, Instant::now(), Duration::ZERO));
+            for client in clients.unwrap_or_default() {
+                self.ask_front_for_status(command, client);
+            }
+        }
+    }
+
+    /// Whether no front serves, and another one starts or is going to.
+    fn replaces_front(&self) -> bool {
+        let mut generations = self.generations.iter();
+        let serves = generations.any(|one| one.phase == GenerationPhase::Serving);
+        !serves && !self.stopping && (self.restart.is_some() || self.is_changing())
     }
 
     /// Forgets a client that the front answers.
@@ -189,6 +211,9 @@ impl Supervisor {
         }
         if let Some(told) = self.describe_probation() {
             let _ = writeln!(text, "{told}");
+        }
+        for held in self.describe_held() {
+            let _ = writeln!(text, "{held}");
         }
         let serving = self.generations.iter().filter(|one| one.phase == GenerationPhase::Serving);
         for failure in serving

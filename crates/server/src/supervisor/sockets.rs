@@ -10,7 +10,7 @@ use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
-use howdah_config::{Config, ListenAddress};
+use howdah_config::{Config, ListenAddress, ListenerSettings};
 
 use super::Supervisor;
 use super::backoff::Backoff;
@@ -112,11 +112,23 @@ pub(crate) fn obstacles(config: &Config, environment: &Environment) -> Vec<Strin
             found.extend(datagrams::obstacle(address));
         }
     }
-    let admin: Vec<_> =
-        config.admin.iter().cloned().map(howdah_config::ListenerSettings::new).collect();
+    let admin = monitors(config);
     let others = (0..admin.len()).filter(|number| !is_own(&admin[*number].address));
     found.extend(others.filter_map(|number| listeners::obstacle(number, &admin)));
     found
+}
+
+/// The listeners for monitors. A Unix socket is for root and the server's own user, as the control
+/// socket is, and for the members of `control_group`: what it tells has the visitors' URLs.
+fn monitors(config: &Config) -> Vec<ListenerSettings> {
+    let group = &config.control_group;
+    let addresses = config.admin.iter().cloned();
+    let settings = addresses.map(|address| ListenerSettings {
+        group: group.clone(),
+        mode: if group.is_some() { 0o660 } else { 0o600 },
+        ..ListenerSettings::new(address)
+    });
+    settings.collect()
 }
 
 /// Returns the addresses of the server that runs with this configuration; none if no server does.
@@ -166,9 +178,8 @@ impl Supervisor {
                 .unless_empty()?;
         let threads = config.threads.resolve(processors());
         let (datagrams, without_http3) = present.datagrams.prepare(config, &listeners, threads);
-        let wanted: Vec<_> =
-            config.admin.iter().cloned().map(howdah_config::ListenerSettings::new).collect();
-        let admin = listeners::prepare(&wanted, &present.admin, front, may_miss)?;
+        // No group but the one of the configuration: the front's may be that of pools.
+        let admin = listeners::prepare(&monitors(config), &present.admin, None, may_miss)?;
         warnings.extend(admin.warnings);
         Ok(Sockets {
             listeners,

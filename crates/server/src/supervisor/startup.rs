@@ -156,6 +156,8 @@ impl Supervisor {
             probation: None,
             former_answers: FormerAnswers::default(),
             roll_back_to: None,
+            held_plan: None,
+            holding: Vec::new(),
             rolled_back: None,
             reload_wanted: false,
             reload_answer: None,

@@ -55,6 +55,22 @@ fn a_stopped_front_is_replaced() {
 }
 
 #[test]
+fn the_front_that_replaces_a_stopped_one_tells_the_state() {
+    let folder = site();
+    let server = start(&folder, "");
+    let front = server.front();
+    front.signal(SIGSTOP);
+    wait_until("all threads are stopped", || are_stopped(front));
+    let file = folder.path().join("howdah.toml").display().to_string();
+    let (code, told, errors) = Setup::with(&["status", "--json", "--config", &file]).run();
+    assert_eq!(code, Some(0), "{told}{errors}{}", server.log());
+    let asked = format!("\"front\":{}", server.front().number());
+    assert!(told.replace(' ', "").contains(&asked), "{told}");
+    assert!(!front.lives());
+    server.stop();
+}
+
+#[test]
 fn one_thread_that_hangs_is_enough() {
     if !cfg!(debug_assertions) {
         return eprintln!("skipped: only debug builds can make one thread hang");

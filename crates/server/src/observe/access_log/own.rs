@@ -96,8 +96,7 @@ fn add(out: &mut Vec<u8>, value: &LogValue, record: &RequestRecord<'_>) {
         LogValue::ScriptMemory => return number(out, figures(record).and_then(|all| all.peak)),
         LogValue::ScriptCpu => return number(out, figures(record).and_then(|all| all.processor)),
         LogValue::Worker => {
-            let worker = run(record).map(|run| run.worker);
-            return number(out, worker.filter(|worker| *worker > 0));
+            return number(out, worker(record));
         }
         LogValue::Completion => {
             out.push(match (record.complete, record.connection.persists) {
@@ -127,8 +126,14 @@ fn run(record: &RequestRecord<'_>) -> Option<ScriptRun> {
     record.response.notes?.run.get()
 }
 
-fn figures(record: &RequestRecord<'_>) -> Option<RequestFigures> {
+/// The figures of the script that answered.
+pub(super) fn figures(record: &RequestRecord<'_>) -> Option<RequestFigures> {
     run(record)?.figures
+}
+
+/// The process of the worker that answered.
+pub(super) fn worker(record: &RequestRecord<'_>) -> Option<u64> {
+    run(record).map(|run| run.worker).filter(|worker| *worker > 0)
 }
 
 /// A number; `-` where there is none.

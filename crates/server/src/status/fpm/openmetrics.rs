@@ -21,7 +21,7 @@ const FAMILIES: [Family; 11] = [
         name: "start_since",
         kind: "counter",
         help: "The number of seconds since FPM has started.",
-        value: |pool, now| since(pool.started, now),
+        value: |pool, now| since(pool.counted_since, now),
     },
     Family {
         name: "accepted_connections",

@@ -50,6 +50,22 @@ impl Supervisor {
                             `howdah reload` tries again";
                 self.say_lines(what, &reason);
                 self.tell_manager(ServiceEvent::Ready, &format!("{what}: {reason}"));
+                if self.hold_unstarted(&reason) {
+                    return;
+                }
+            }
+            ChangeCause::HeldRelease => {
+                let what = "no generation serves the former release again, and what was served \
+                            goes on";
+                self.rolled_back = None;
+                self.end_probation();
+                self.note_half_served();
+                self.say_lines(what, &reason);
+                for told in self.describe_held() {
+                    self.say(Level::Error, &told);
+                }
+                self.tell_manager(ServiceEvent::Ready, &format!("{what}: {reason}"));
+                self.answer_reload(Err(&format!("{what}: {reason}")));
             }
             ChangeCause::ListenerFound => {
                 let what = "no generation listens on the further address, and what was served \

@@ -32,6 +32,8 @@ fn preloaded_classes_are_there_without_an_include_and_new_after_a_reload() {
     folder.file("preload.php", "<?php this is no PHP");
     let config = site.path().join("howdah.toml").display().to_string();
     let (code, _, told) = Setup::with(&["reload", "--config", &config]).run();
-    assert!(code == Some(1) && !told.is_empty(), "{code:?} {told}");
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.contains("PHP did not start: PHP Parse error: "), "{told}");
+    assert!(told.contains("preload.php on line 1"), "{told}");
     assert_eq!(site.get("/a.php").text(), "two here");
 }

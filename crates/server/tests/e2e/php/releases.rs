@@ -1,8 +1,12 @@
 //! Deployments that change a link to the document root: `current -> releases/2`.
 
+use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixStream;
 
-use crate::support::{Folder, Setup, has_php, is_root, wait_until};
+use howdah_sys::signal::SIGHUP;
+
+use crate::support::{Folder, Setup, has_php, is_root, status, wait_until};
 
 const INDEX: &str = "<?php require 'lib.php'; require __DIR__ . '/sub/more.php';
                      echo basename(__DIR__), lib(), more();";
@@ -26,8 +30,8 @@ fn site(folder: &Folder, php: &str) -> Setup {
     }
     symlink("releases/1", folder.path().join("current")).unwrap();
     let config = format!(
-        "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[[site]]\nroot = \"current\"\n\
-         [site.php]\nmode = \"static\"\nworkers = 3\nstate_dir = \"state\"\n\
+        "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\nprobation = \"1h\"\n[[site]]\n\
+         root = \"current\"\n[site.php]\nmode = \"static\"\nworkers = 3\nstate_dir = \"state\"\n\
          queue_timeout = \"5m\"\n{php}\n"
     );
     Setup::config(&folder.file("howdah.toml", config))
@@ -85,12 +89,84 @@ fn a_release_that_does_not_start_is_not_served() {
     folder.file("releases/2/preload.php", "<?php this is no PHP");
     let server = server.start();
     assert_eq!(server.get("/").text(), "111");
+    let file = folder.path().join("howdah.toml");
+    wait_until("a zygote stands by", || status(&file).contains(" stands by,"));
     let front = server.front();
     deploy(&folder, "2");
     server.wait_for_log("the new release is not served, and what was served goes on");
-    assert!(front.lives());
-    assert_eq!(server.get("/").status, 200);
+    // Nor are its files.
+    server.wait_for_log("the former release is kept; serving");
+    wait_until("the first front has ended", || !front.lives());
+    for _ in 0..10 {
+        assert_eq!(server.get("/").text(), "111");
+        assert_eq!(server.get("/note.txt").text(), "1");
+    }
+    let why = told_of_release(&folder).expect("a reason");
+    assert!(why.contains("releases/2 is not served: ") && why.contains("Parse error"), "{why}");
+    let (head, content) = ready(&folder);
+    assert!(head.starts_with("HTTP/1.1 200 ") && content.contains(&why), "{head} {content}");
+    assert!(status(&file).contains(&why), "{}", status(&file));
+    // The next release is a good one.
+    release(&folder, "3");
+    folder.file("releases/3/preload.php", "<?php");
+    deploy(&folder, "3");
+    wait_until("the next release is served", || server.get("/").text() == "333");
+    assert_eq!(server.get("/note.txt").text(), "3");
+    wait_until("nothing is held", || told_of_release(&folder).is_none());
     server.stop();
+}
+
+#[test]
+fn a_release_that_answers_with_server_errors_is_rolled_back() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::new();
+    let server = site(&folder, "").start();
+    assert_eq!(server.get("/").text(), "111");
+    folder.file("releases/2/index.php", "<?php http_response_code(500); echo 'broken';");
+    deploy(&folder, "2");
+    server.wait_for_log("a new release; serving");
+    wait_until("the former release is served", || {
+        let reply = server.get("/");
+        assert!(matches!(reply.text(), "111" | "broken"), "{}", reply.text());
+        server.log().contains("the former release is kept; serving") && reply.text() == "111"
+    });
+    server.wait_for_log("responses of site default");
+    wait_until("the front that failed has ended", || server.get("/note.txt").text() == "1");
+    let why = told_of_release(&folder).expect("a reason");
+    assert!(why.contains("releases/2 is not served: ") && why.contains("5xx"), "{why}");
+    // A restart of the front changes nothing.
+    let front = server.front();
+    front.signal(9);
+    server.wait_for_log("started anew; serving");
+    assert_eq!(server.get("/").text(), "111");
+    assert!(told_of_release(&folder).is_some());
+    // A reload tries the release again, which is right by now.
+    release(&folder, "2");
+    server.signal(SIGHUP);
+    wait_until("the release is served", || server.get("/").text() == "222");
+    wait_until("nothing is held", || told_of_release(&folder).is_none());
+    server.stop();
+}
+
+/// `release_error` of the site.
+fn told_of_release(folder: &Folder) -> Option<String> {
+    let file = folder.path().join("howdah.toml").display().to_string();
+    let (code, told, errors) = Setup::with(&["status", "--json", "--config", &file]).run();
+    assert_eq!(code, Some(0), "{errors}");
+    let status: serde_json::Value = serde_json::from_str(&told).unwrap();
+    status["sites"][0]["release_error"].as_str().map(str::to_owned)
+}
+
+/// The head and the content of `/readyz`.
+fn ready(folder: &Folder) -> (String, String) {
+    let mut stream = UnixStream::connect(folder.path().join("control")).unwrap();
+    stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: howdah\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, content) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), content.to_owned())
 }
 
 /// The server may read more than the owner of a site: other sites, for example.

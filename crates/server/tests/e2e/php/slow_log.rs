@@ -107,6 +107,27 @@ fn a_slow_script_is_logged_once_with_its_backtrace_wherever_it_is() {
 }
 
 #[test]
+fn a_backtrace_goes_on_below_a_fiber() {
+    if !has_php() {
+        return;
+    }
+    let script = "<?php require 'library.php';
+        $fiber = new Fiber(function () { echo Shop\\block(); });
+        $fiber->start();";
+    let files = [("library.php", LIBRARY), ("fiber.php", script)];
+    let site = Site::with_php(&files, "workers = 1\nslow_after = \"100ms\"");
+    let target = site.awaiting("/fiber.php");
+    let mut wire = site.connect();
+    wire.request("GET", &target, &[], b"");
+    wait_for_line(
+        &site,
+        &["#2 {closure}() ", "fiber.php:2 #3 {fiber} #4 Fiber::start() #5 {main} ", "fiber.php:3,"],
+    );
+    unblock(&site);
+    assert_eq!(wire.reply("GET").text(), "read");
+}
+
+#[test]
 fn a_backtrace_has_as_many_functions_as_configured() {
     if !has_php() {
         return;

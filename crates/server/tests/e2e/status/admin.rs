@@ -1,6 +1,7 @@
 //! The admin listener.
 
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -52,6 +53,15 @@ fn pages_of_other_sites_and_writing_methods_are_refused() {
     };
     assert_eq!(ask("GET", &[("Host", "localhost:9180")]), 200);
     assert_eq!(ask("GET", &[("Host", "attacker.example")]), 403);
+    // A health check of HAProxy names no host.
+    let mut wire = Wire::connect(address);
+    wire.send("OPTIONS / HTTP/1.0\r\n\r\n");
+    assert_eq!(wire.reply("OPTIONS").status, 405);
+    for (target, expected) in [("/healthz", 200), ("/readyz", 200), ("/status", 200)] {
+        let mut wire = Wire::connect(address);
+        wire.send(format!("GET {target} HTTP/1.0\r\n\r\n"));
+        assert_eq!(wire.reply("GET").status, expected, "{target}");
+    }
     let origin = ("Origin", "http://attacker.example");
     assert_eq!(ask("GET", &[("Host", "localhost"), origin]), 403);
     assert_eq!(ask("POST", &[("Host", "localhost")]), 405);
@@ -84,7 +94,10 @@ fn a_socket_in_the_file_system_can_be_the_admin_listener() {
     let config =
         format!("{TOP}{PLAIN}").replace("127.0.0.1:0\"\n[log]", "unix:admin.sock\"\n[log]");
     let site = Site::configured(&[], &config);
-    let mut stream = UnixStream::connect(site.path().join("admin.sock")).unwrap();
+    let socket = site.path().join("admin.sock");
+    let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "pools could read the URLs of visitors");
+    let mut stream = UnixStream::connect(socket).unwrap();
     stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: anything\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
