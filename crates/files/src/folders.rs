@@ -84,26 +84,40 @@ impl OpenRoot {
         disk: &Disk,
     ) -> Result<OpenRoot, Obstacle> {
         let name = path.root();
-        let path_name = CString::new(name.as_os_str().as_bytes()).map_err(|_| Obstacle::Missing)?;
-        let folder =
-            open::folder(&path_name, disk.lookup()).map_err(|error| disk.obstacle(error))?;
-        let stat = Stat::of(folder.as_fd())?;
-        if path.symlinks() != Symlinks::Follow && !root_links::may_lead(name, &stat)? {
-            return Err(Obstacle::Forbidden);
-        }
+        let root = OpenRoot::without_directives(name, path.symlinks(), disk)?;
         Ok(OpenRoot {
             number,
-            identity: stat.identity(),
-            folder,
-            path: path_name,
-            real_path: root_links::real_path(name)?,
-            symlinks: path.symlinks(),
             scope: path.scope(),
             base: directives
                 .and_then(|directives| {
                     directives.rules(path.scope(), &with_slash(name.as_os_str().as_bytes()))
                 })
                 .map(|rules| Rules::below(None, rules)),
+            ..root
+        })
+    }
+
+    /// Opens a root by its path and the rule for symbolic links below it.
+    pub(crate) fn without_directives(
+        name: &Path,
+        symlinks: Symlinks,
+        disk: &Disk,
+    ) -> Result<OpenRoot, Obstacle> {
+        let path = CString::new(name.as_os_str().as_bytes()).map_err(|_| Obstacle::Missing)?;
+        let folder = open::folder(&path, disk.lookup()).map_err(|error| disk.obstacle(error))?;
+        let stat = Stat::of(folder.as_fd())?;
+        if symlinks != Symlinks::Follow && !root_links::may_lead(name, &stat)? {
+            return Err(Obstacle::Forbidden);
+        }
+        Ok(OpenRoot {
+            number: 0,
+            identity: stat.identity(),
+            folder,
+            path,
+            real_path: root_links::real_path(name)?,
+            symlinks,
+            scope: 0,
+            base: None,
         })
     }
 

@@ -98,6 +98,7 @@ mod representation;
 mod root_links;
 mod store;
 mod system_types;
+mod tree;
 mod watches;
 
 pub use answer::{Answer, AnswerForm, NegotiatedForm, ScriptManner};
@@ -114,3 +115,4 @@ pub use representation::{CacheableCoding, CompressedCache, Representation};
 pub use root_links::{LinkedPath, foreign_root_link, real_path};
 pub use store::{Store, StoreFigures};
 pub use system_types::use_system_types;
+pub use tree::{DocumentTree, TreeFolder};

@@ -5,14 +5,17 @@ mod show;
 mod tree;
 
 use std::ffi::OsStr;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use howdah_config::{Config, RootTemplate};
+use howdah_files::DocumentTree;
 use howdah_htaccess::{
     CompileContext, Complaint, Mistake, MistakeKind, Place, Severity, compile, lint,
 };
 use howdah_site::{Site, Sites};
+use howdah_sys::credentials::{self, Identity};
 
 pub(crate) use show::{json, text};
 
@@ -34,8 +37,13 @@ impl Findings {
     }
 }
 
-/// Checks the `.htaccess` files and the rules of all sites.
-pub(crate) fn directives(config: &Config) -> Findings {
+/// Checks the `.htaccess` files and the rules of all sites. The files are read with the rights of
+/// `reader`, the front's user, so that no site's owner shows root's files to an administrator;
+/// `None`: with those of this process.
+///
+/// # Errors
+/// The rights of `reader` cannot be had.
+pub(crate) fn directives(config: &Config, reader: Option<&Identity>) -> io::Result<Findings> {
     let mut findings = Findings::default();
     for site in Sites::compile(config).iter() {
         findings.site_rules.extend(site_rules(site));
@@ -48,10 +56,20 @@ pub(crate) fn directives(config: &Config) -> Findings {
                     remarks.into_iter().filter(|remark| remark.place.line as usize <= own);
                 findings.remarks.extend(written);
             }
-            tree::each_htaccess(&root, |file, content| findings.file(site, file, content));
+            let found = tree::find(&root, site.config().symlinks);
+            let most = config.limits.htaccess_size;
+            let mut look = || findings.files_of(site, &root, &found.folders, most);
+            match reader {
+                _ if found.folders.is_empty() => {}
+                None => look(),
+                Some(reader) => credentials::with_rights_of(reader, look)?,
+            }
+            if found.is_cut {
+                findings.note_cut(&root, "there are too many folders: the rest was not checked");
+            }
         }
     }
-    findings
+    Ok(findings)
 }
 
 /// Returns a warning for each page of `error_pages` that answers no error of the server itself.
@@ -97,10 +115,36 @@ fn site_rules(site: &Site) -> Option<String> {
 }
 
 impl Findings {
-    fn file(&mut self, site: &Site, file: &Path, content: tree::FileContent) {
+    /// Looks at the files in these folders below `root`.
+    fn files_of(&mut self, site: &Site, root: &Path, folders: &[Vec<u8>], most: u64) {
+        let before = self.remarks.len();
+        let tree = DocumentTree::open(root, site.config().symlinks);
+        for folder in folders {
+            let content = match &tree {
+                None => {
+                    Err("it cannot be read: the server's user may not enter the root".to_owned())
+                }
+                Some(tree) => tree.read(&tree::htaccess(folder), most),
+            };
+            self.file(site, &with_slash(&root.join(OsStr::from_bytes(folder))), content);
+            if self.remarks.len() - before > MOST_REMARKS {
+                self.remarks.truncate(before + MOST_REMARKS);
+                self.note_cut(root, "there are too many mistakes: the rest was not checked");
+                return;
+            }
+        }
+    }
+
+    fn note_cut(&mut self, root: &Path, what: &str) {
+        let context = CompileContext::new(&*root.to_string_lossy(), &with_slash(root));
+        self.remarks
+            .push(about_file(&context, MistakeKind::Doubtful, Complaint::new(what)));
+    }
+
+    /// Looks at the file in `folder`.
+    fn file(&mut self, site: &Site, folder: &[u8], content: Result<Vec<u8>, String>) {
         self.files += 1;
-        let folder = with_slash(file.parent().unwrap_or(Path::new("/")));
-        let context = site.htaccess_context(&folder);
+        let context = site.htaccess_context(folder);
         match content {
             Err(why) => {
                 let message = format!("{why}; requests that it covers are refused");
@@ -170,6 +214,9 @@ fn with_slash(folder: &Path) -> Vec<u8> {
     }
     bytes
 }
+
+/// Mistakes that are kept of a document root. Beyond, the rest is left out.
+const MOST_REMARKS: usize = 10_000;
 
 fn exists(path: &[u8]) -> bool {
     Path::new(OsStr::from_bytes(path)).exists()

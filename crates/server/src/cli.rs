@@ -2,8 +2,8 @@
 
 mod arguments;
 mod check;
+mod print;
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -14,6 +14,7 @@ use self::arguments::{
     CheckArguments, CliTask, CommandLine, CompletionArguments, ExplainArguments, ImportArguments,
     ImportSource, ServeArguments, ServerArguments, SiteArguments, StatusArguments,
 };
+use self::print::{complain, say, say_as_is};
 use crate::explain::{self, ExplainRequest};
 use crate::import;
 use crate::supervisor::control::{self, ControlCommand};
@@ -43,7 +44,7 @@ pub(crate) fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(refusal) => {
-            eprintln!("howdah: {refusal}");
+            complain(&refusal.to_string());
             match refusal {
                 CommandError::Config(_) => ExitCode::from(EXIT_USAGE),
                 CommandError::Failed(_) => ExitCode::FAILURE,
@@ -112,11 +113,10 @@ impl ExplainArguments {
             from: self.from,
         };
         let explanation = explain::explain(&config, &question).map_err(CommandError::Failed)?;
-        let page = match self.json {
-            true => explain::json(&explanation),
-            false => explain::text(&explanation),
-        };
-        say(page.trim_end());
+        match self.json {
+            true => say_as_is(explain::json(&explanation).trim_end()),
+            false => say(explain::text(&explanation).trim_end()),
+        }
         Ok(())
     }
 }
@@ -137,7 +137,7 @@ impl ImportArguments {
             files.iter().map(|path| import::fpm::read(path)).collect();
         let imported = import::fpm::import(&files.map_err(CommandError::Failed)?);
         for remark in &imported.remarks {
-            eprintln!("howdah: {remark}");
+            complain(&remark.to_string());
         }
         if imported.config.is_empty() {
             return Err(CommandError::Failed("there is no pool in these files".to_owned()));
@@ -151,7 +151,7 @@ impl CompletionArguments {
     fn run(self) -> Result<(), CommandError> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut CommandLine::command(), "howdah", &mut script);
-        say(String::from_utf8_lossy(&script).trim_end());
+        say_as_is(String::from_utf8_lossy(&script).trim_end());
         Ok(())
     }
 }
@@ -174,7 +174,12 @@ impl StatusArguments {
 impl ServerArguments {
     fn ask(self, command: ControlCommand) -> Result<(), CommandError> {
         let path = self.path()?;
-        say(&control::ask(&path, command).map_err(CommandError::Failed)?);
+        let is_for_programs = command == ControlCommand::StatusJson;
+        let answer = control::ask(&path, command).map_err(CommandError::Failed)?;
+        match is_for_programs {
+            true => say_as_is(&answer),
+            false => say(&answer),
+        }
         Ok(())
     }
 
@@ -200,11 +205,6 @@ impl ServerArguments {
             CommandError::Config(reason.to_owned())
         })
     }
-}
-
-/// A closed pipe is not an error: a reader such as `head` has read enough.
-fn say(text: &str) {
-    let _ = writeln!(io::stdout(), "{text}");
 }
 
 fn read_environment() -> Result<Environment, CommandError> {

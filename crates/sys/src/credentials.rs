@@ -229,6 +229,44 @@ pub(crate) fn assume(identity: &Identity) -> Result<(), (&'static str, io::Error
     Ok(())
 }
 
+/// Runs `task` on a thread of its own, which has the rights of `identity`. The other threads keep
+/// theirs. Only root may take another identity.
+///
+/// # Errors
+/// There is no thread, or the kernel refuses.
+pub fn with_rights_of<T: Send>(
+    identity: &Identity,
+    task: impl FnOnce() -> T + Send,
+) -> io::Result<T> {
+    std::thread::scope(|scope| {
+        let run = || {
+            assume_in_thread(identity)?;
+            Ok(task())
+        };
+        let thread = std::thread::Builder::new().spawn_scoped(scope, run)?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Changes this thread to `identity` permanently. The calls of the C library would change all
+/// threads; those of the kernel change one.
+fn assume_in_thread(identity: &Identity) -> io::Result<()> {
+    let Identity { uid, gid, groups, .. } = identity;
+    // SAFETY: `groups` is a live array of that length.
+    check_long(unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) })?;
+    // SAFETY: no memory arguments.
+    check_long(unsafe { libc::syscall(libc::SYS_setresgid, *gid, *gid, *gid) })?;
+    // SAFETY: no memory arguments.
+    check_long(unsafe { libc::syscall(libc::SYS_setresuid, *uid, *uid, *uid) })
+}
+
+fn check_long(result: libc::c_long) -> io::Result<()> {
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -290,6 +328,31 @@ mod tests {
     fn nobody_of_that_name() {
         assert_eq!(Identity::of_user("no-such-user-here", None).unwrap(), None);
         assert_eq!(group_number("no-such-group-here").unwrap(), None);
+    }
+
+    #[test]
+    fn one_thread_has_the_rights_of_another_user() {
+        let own = Identity::current().unwrap();
+        if !own.is_root() {
+            return;
+        }
+        let place = std::env::temp_dir().join(format!("howdah-rights-{}", std::process::id()));
+        std::fs::write(&place, "secret").unwrap();
+        std::os::unix::fs::chown(&place, Some(0), Some(11)).unwrap();
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o640);
+        std::fs::set_permissions(&place, permissions).unwrap();
+        let who = |groups: &[u32]| Identity {
+            name: String::new(),
+            uid: 10,
+            gid: 10,
+            groups: groups.to_vec(),
+        };
+        let read = || std::fs::read(&place).is_ok();
+        assert!(!with_rights_of(&who(&[10]), read).unwrap());
+        assert!(with_rights_of(&who(&[10, 11]), read).unwrap());
+        assert!(read(), "this thread is root's");
+        assert_eq!(Identity::current().unwrap(), own);
+        std::fs::remove_file(&place).unwrap();
     }
 
     #[test]

@@ -17,6 +17,25 @@ use crate::open::{self, Access, Lookup};
 /// # Errors
 /// The folder cannot be read.
 pub fn names(folder: BorrowedFd<'_>, most: usize) -> io::Result<Vec<Box<[u8]>>> {
+    names_of(folder, most, |_| true)
+}
+
+/// As [`names`], only of folders and symbolic links, and of what the file system does not tell the
+/// type of.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn names_of_folders(folder: BorrowedFd<'_>, most: usize) -> io::Result<Vec<Box<[u8]>>> {
+    let wanted = [libc::DT_DIR, libc::DT_LNK, libc::DT_UNKNOWN];
+    names_of(folder, most, |kind| wanted.contains(&kind))
+}
+
+/// Lists at most `most` names of entries whose type, as `readdir(3)` tells it, `is_wanted`.
+fn names_of(
+    folder: BorrowedFd<'_>,
+    most: usize,
+    is_wanted: impl Fn(u8) -> bool,
+) -> io::Result<Vec<Box<[u8]>>> {
     let again = open::step(folder, c".", Access::Read, Lookup::Full)?;
     // SAFETY: a fresh descriptor, which belongs to the stream from here on.
     let stream = unsafe { libc::fdopendir(again.as_raw_fd()) };
@@ -32,8 +51,9 @@ pub fn names(folder: BorrowedFd<'_>, most: usize) -> io::Result<Vec<Box<[u8]>>> 
             break;
         }
         // SAFETY: an entry is good until the next call, and its name ends in NUL.
-        let name = unsafe { CStr::from_ptr((*entry).d_name.as_ptr()) }.to_bytes();
-        if name != b"." && name != b".." {
+        let (name, kind) =
+            unsafe { (CStr::from_ptr((*entry).d_name.as_ptr()).to_bytes(), (*entry).d_type) };
+        if name != b"." && name != b".." && is_wanted(kind) {
             names.push(name.into());
         }
     }

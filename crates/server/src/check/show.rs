@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use howdah_htaccess::{Mistake, Severity};
+use howdah_watch::printed::{visible, visible_lines};
 use serde_json::{Value, json};
 
 use super::Findings;
@@ -31,16 +32,17 @@ pub(crate) fn text(findings: &Findings) -> String {
 
 fn one(remark: &Mistake, page: &mut String) {
     let Mistake { place, line, message, hint, kind } = remark;
-    let _ = writeln!(page, "{place}: {}: {message}", kind.severity().name());
+    let (at, message) = (visible(&place.to_string()), visible_lines(message));
+    let _ = writeln!(page, "{at}: {}: {message}", kind.severity().name());
     let number = place.line.to_string();
     let margin = " ".repeat(number.len());
     if !line.is_empty() {
-        let shown: String = line.chars().map(visible).collect();
+        let shown = visible_lines(line);
         let _ = writeln!(page, " {number} | {shown}");
         let _ = writeln!(page, " {margin} | {}^", before_caret(line, place.column as usize - 1));
     }
     if let Some(hint) = hint {
-        let _ = writeln!(page, " {margin} = {hint}");
+        let _ = writeln!(page, " {margin} = {}", visible_lines(hint));
     }
     page.push('\n');
 }
@@ -55,15 +57,6 @@ fn before_caret(line: &str, bytes: usize) -> String {
         .chars()
         .map(|character| if character == '\t' { '\t' } else { ' ' })
         .collect()
-}
-
-/// Replaces control characters, to keep a file's content from controlling the terminal.
-fn visible(character: char) -> char {
-    match character {
-        '\t' => '\t',
-        control if control.is_control() => '\u{fffd}',
-        other => other,
-    }
 }
 
 fn plural(number: usize, name: &str) -> String {
@@ -151,6 +144,28 @@ mod tests {
 howdah: 1 .htaccess file: 1 error, 1 warning, 1 note";
         assert_eq!(text(&findings()), expected);
         assert_eq!(text(&Findings::default()), "");
+    }
+
+    /// Files and folders of a site's owner must not control an administrator's terminal.
+    #[test]
+    fn names_messages_and_hints_cannot_control_a_terminal() {
+        let nasty = "a\u{1b}[31m\u{7}\u{202e}";
+        let place = Place { file: nasty.into(), line: 1, column: 1 };
+        let remark = Mistake {
+            place,
+            line: nasty.to_owned(),
+            message: nasty.to_owned(),
+            hint: Some(nasty.to_owned()),
+            kind: MistakeKind::Unknown,
+        };
+        let findings = Findings {
+            remarks: vec![remark],
+            ..Findings::default()
+        };
+        let text = text(&findings);
+        let is_shown = |one: char| one == '\n' || !howdah_watch::printed::controls_terminal(one);
+        assert!(text.chars().all(is_shown), "{text:?}");
+        assert_eq!(text.matches("a\u{fffd}[31m\u{fffd}\u{fffd}").count(), 4, "{text}");
     }
 
     #[test]

@@ -1,74 +1,96 @@
 //! Finds `.htaccess` files.
 
 use std::collections::HashSet;
-use std::fs;
-use std::io::{ErrorKind, Read};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use howdah_sys::open;
+use howdah_config::Symlinks;
+use howdah_files::DocumentTree;
 
-/// Maximum bytes of a file. The server refuses larger files, too.
-const MOST_BYTES: u64 = 16 << 20;
-
-/// The content of a file, or the reason why it cannot be read.
-pub(super) type FileContent = Result<Vec<u8>, String>;
-
-/// Calls `take` with each `.htaccess` in `root` and below, and its content. Folders are visited in
-/// the order of their names. Links to folders are followed; each folder is visited once, however
-/// many links lead there.
-pub(super) fn each_htaccess(root: &Path, mut take: impl FnMut(&Path, FileContent)) {
-    let mut seen: HashSet<(u64, u64)> = HashSet::new();
-    let mut waiting = vec![root.to_owned()];
-    while let Some(folder) = waiting.pop() {
-        let is_new = fs::metadata(&folder)
-            .is_ok_and(|found| found.is_dir() && seen.insert((found.dev(), found.ino())));
-        if !is_new {
-            continue;
-        }
-        let file = folder.join(".htaccess");
-        if file.symlink_metadata().is_ok() {
-            take(&file, read(&file));
-        }
-        waiting.extend(folders(&folder));
-    }
+/// The folders of a document root that have a `.htaccess` file.
+#[derive(Debug, Default)]
+pub(super) struct FoundFolders {
+    /// Their paths below the root, in order.
+    pub(super) folders: Vec<Vec<u8>>,
+    /// There are more, which were not looked for.
+    pub(super) is_cut: bool,
 }
 
-/// The folders in a folder, in reverse order.
-fn folders(folder: &Path) -> Vec<PathBuf> {
-    let is_folder = |entry: &fs::DirEntry| match entry.file_type() {
-        Ok(kind) => kind.is_dir() || (kind.is_symlink() && entry.path().is_dir()),
-        Err(_) => false,
+/// Finds the folders with a `.htaccess` file in `root` and below. Folders are visited in the order
+/// of their names. Links are followed as the site's rule says; each folder is visited once, however
+/// many links lead there.
+pub(super) fn find(root: &Path, symlinks: Symlinks) -> FoundFolders {
+    let Some(tree) = DocumentTree::open(root, symlinks) else {
+        return FoundFolders::default();
     };
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut found: Vec<PathBuf> = entries.filter(is_folder).map(|entry| entry.path()).collect();
-    found.sort_unstable_by(|one, other| other.cmp(one));
+    let mut seen: HashSet<(u64, u64)> = HashSet::new();
+    let mut found = FoundFolders::default();
+    let mut waiting = vec![Vec::new()];
+    let mut room = MOST_BYTES;
+    while let Some(path) = waiting.pop() {
+        room += size(&path);
+        let Some(folder) = tree.folder(&path).filter(|folder| seen.insert(folder.identity)) else {
+            continue;
+        };
+        let mut names = folder.folders(MOST_NAMES);
+        found.is_cut |= names.len() == MOST_NAMES;
+        names.sort_unstable_by(|one, other| other.cmp(one));
+        let below = names.iter().map(|name| below(&path, name));
+        let is_taken = tree.has(&htaccess(&path));
+        let mut more: Vec<_> = below.collect();
+        if is_taken {
+            more.push(path);
+        }
+        let wanted: usize = more.iter().map(|path| size(path)).sum();
+        if wanted > room || seen.len() > MOST_FOLDERS {
+            found.is_cut = true;
+            break;
+        }
+        room -= wanted;
+        if is_taken {
+            found.folders.extend(more.pop());
+        }
+        waiting.append(&mut more);
+    }
     found
 }
 
-fn read(file: &Path) -> FileContent {
-    let cannot = |error: std::io::Error| format!("it cannot be read: {error}");
-    // Reading another file could wait for a writer, or never end.
-    let (file, _) = open::regular_file(file).map_err(|error| match error.kind() {
-        ErrorKind::InvalidInput => error.to_string(),
-        _ => cannot(error),
-    })?;
-    let mut content = Vec::new();
-    file.take(MOST_BYTES + 1).read_to_end(&mut content).map_err(cannot)?;
-    match content.len() as u64 > MOST_BYTES {
-        true => Err(format!("it is larger than {} MiB", MOST_BYTES >> 20)),
-        false => Ok(content),
+/// The path of the file of directives in a folder.
+pub(super) fn htaccess(folder: &[u8]) -> Vec<u8> {
+    below(folder, b".htaccess")
+}
+
+fn below(folder: &[u8], name: &[u8]) -> Vec<u8> {
+    match folder {
+        b"" => name.to_vec(),
+        _ => [folder, b"/", name].concat(),
     }
 }
 
+/// Bytes of memory that a path takes, about.
+fn size(path: &[u8]) -> usize {
+    path.len() + 32
+}
+
+/// Bytes of memory of the paths at a time, those that were found and those that are to be looked
+/// at. Beyond, the rest is left out.
+const MOST_BYTES: usize = 128 << 20;
+
+/// Folders of a document root that are visited. Beyond, the rest is left out.
+const MOST_FOLDERS: usize = 2_000_000;
+
+/// Folders in a folder that are visited. Beyond, the rest is left out.
+const MOST_NAMES: usize = 100_000;
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
     fn every_folder_is_seen_once_and_in_order() {
         let root = tempfile::tempdir().unwrap();
-        for folder in ["b", "a/c", "d"] {
+        for folder in ["b", "a/c", "d", "e"] {
             fs::create_dir_all(root.path().join(folder)).unwrap();
         }
         for file in ["b", "a/c", "a", "."] {
@@ -76,20 +98,18 @@ mod tests {
         }
         fs::create_dir(root.path().join("d/.htaccess")).unwrap();
         std::os::unix::fs::symlink("..", root.path().join("a/up")).unwrap();
-        let mut seen = Vec::new();
-        each_htaccess(root.path(), |file, content| {
-            let path = file.strip_prefix(root.path()).unwrap().display().to_string();
-            seen.push((path, content.map(|content| String::from_utf8(content).unwrap())));
-        });
-        let read = |text: &str| Ok(text.to_owned());
-        let expected = [
-            (".htaccess", read(".")),
-            ("a/.htaccess", read("a")),
-            ("a/c/.htaccess", read("a/c")),
-            ("b/.htaccess", read("b")),
-            ("d/.htaccess", Err("it is not a regular file".to_owned())),
-        ];
-        let expected = expected.map(|(path, content)| (path.to_owned(), content));
-        assert_eq!(seen, expected);
+        let found = find(root.path(), Symlinks::Owner);
+        let expected: [&[u8]; 5] = [b"", b"a", b"a/c", b"b", b"d"];
+        assert_eq!((found.folders, found.is_cut), (expected.map(<[u8]>::to_vec).to_vec(), false));
+    }
+
+    #[test]
+    fn a_link_that_the_server_does_not_follow_is_not_followed_here() {
+        let (root, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(other.path().join(".htaccess"), "").unwrap();
+        std::os::unix::fs::symlink(other.path(), root.path().join("out")).unwrap();
+        let folders = |symlinks| find(root.path(), symlinks).folders;
+        assert_eq!(folders(Symlinks::Inside), Vec::<Vec<u8>>::new());
+        assert_eq!(folders(Symlinks::Follow), [b"out".to_vec()]);
     }
 }

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use howdah_config::Config;
+use howdah_config::{Config, FRONT_USER};
 use howdah_htaccess::Severity;
+use howdah_sys::credentials::{self, Identity};
 
-use super::{CheckArguments, read_environment, say};
+use super::print::{complain, say, say_as_is};
+use super::{CheckArguments, read_environment};
 use crate::check::{self, Findings};
 use crate::supervisor::CommandError;
 use crate::supervisor::generation_plan::{GenerationPlan, UnusableFiles};
@@ -21,11 +23,11 @@ impl CheckArguments {
         let Looked { name, config, found, for_server } = match self.look() {
             Ok(looked) => looked,
             Err(refusal) if json => {
-                say(&check::json(&Findings::default(), &[], &[refusal.to_string()], &[]));
+                say_as_is(&check::json(&Findings::default(), &[], &[refusal.to_string()], &[]));
                 return ExitCode::FAILURE;
             }
             Err(refusal) => {
-                eprintln!("howdah: {refusal}");
+                complain(&refusal.to_string());
                 return ExitCode::FAILURE;
             }
         };
@@ -33,11 +35,17 @@ impl CheckArguments {
             // A mistake of one site's owner, or a tree that takes long, must not keep all sites
             // from a new program.
             true => Findings::default(),
-            false => check::directives(&config),
+            false => match check::directives(&config, reader(&config, &found).as_ref()) {
+                Ok(findings) => findings,
+                Err(error) => {
+                    complain(&format!("cannot read .htaccess files as the front's user: {error}"));
+                    return ExitCode::FAILURE;
+                }
+            },
         };
         let is_good = found.is_ok() && findings.count(Severity::Error) == 0;
         match json {
-            true => say(&report(&config, &findings, &found)),
+            true => say_as_is(&report(&config, &findings, &found)),
             false => tell(&name, &config, &findings, &found),
         }
         if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -85,6 +93,29 @@ struct Looked {
 /// The plan of the configuration, or all errors in its users, programs and folders.
 type PlanResult = Result<GenerationPlan, Vec<String>>;
 
+/// Returns the user with whose rights `.htaccess` files are read, as the server reads them; `None`
+/// for this process's own.
+fn reader(config: &Config, found: &PlanResult) -> Option<Identity> {
+    match found {
+        Ok(plan) => plan.front.clone(),
+        Err(_) if credentials::own_user() != 0 => None,
+        // Mistakes elsewhere keep nobody's link from being followed as root.
+        Err(_) => {
+            let name = config.user.as_deref().unwrap_or(FRONT_USER);
+            let known = Identity::of_user(name, None).ok().flatten();
+            Some(known.unwrap_or(Identity {
+                name: name.to_owned(),
+                uid: NOBODY,
+                gid: NOBODY,
+                groups: vec![NOBODY],
+            }))
+        }
+    }
+}
+
+/// The number of the user without rights on every Linux.
+const NOBODY: u32 = 65534;
+
 fn report(config: &Config, findings: &Findings, found: &PlanResult) -> String {
     let files = &config.include.files;
     match found {
@@ -104,10 +135,10 @@ fn tell(name: &str, config: &Config, findings: &Findings, found: &PlanResult) {
     match found {
         Ok(found) => {
             for warning in &found.warnings {
-                eprintln!("howdah: {name}: warning: {warning}");
+                complain(&format!("{name}: warning: {warning}"));
             }
             for notice in &found.notices {
-                eprintln!("howdah: {name}: notice: {notice}");
+                complain(&format!("{name}: notice: {notice}"));
             }
             if findings.count(Severity::Error) == 0 {
                 let (sites, pools) = (config.sites.len(), found.pools.len());
@@ -135,8 +166,8 @@ fn tell(name: &str, config: &Config, findings: &Findings, found: &PlanResult) {
                 // An error with its place in a file has the name already.
                 let is_in = |file: &PathBuf| error.starts_with(&*file.to_string_lossy());
                 match error.starts_with(name) || config.include.files.iter().any(is_in) {
-                    true => eprintln!("howdah: {error}"),
-                    false => eprintln!("howdah: {name}: {error}"),
+                    true => complain(error),
+                    false => complain(&format!("{name}: {error}")),
                 }
             }
         }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use howdah_htaccess::modules::filter::Filter;
 use howdah_htaccess::trace::Event;
 use howdah_http::Scheme;
+use howdah_watch::printed::visible;
 use serde_json::{Value, json as value};
 
 use super::{ExplainedOutcome, ExplainedWork, Explanation, NamesAndValues};
@@ -176,9 +177,7 @@ impl Page {
     /// terminal.
     fn line(&mut self, depth: usize, words: &str) {
         self.text.extend(std::iter::repeat_n("  ", depth));
-        let shown = words.trim_end().chars();
-        self.text
-            .extend(shown.map(|one| if one.is_control() { '\u{fffd}' } else { one }));
+        self.text.push_str(&visible(words.trim_end()));
         self.text.push('\n');
     }
 }

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use howdah_watch::printed::controls_terminal;
+
 use super::Level;
 
 /// Formats microseconds since 1970 as ISO 8601 in UTC with milliseconds.
@@ -121,6 +123,9 @@ fn escape(out: &mut Vec<u8>, text: &[u8]) {
                 control if control.is_control() => {
                     out.extend_from_slice(format!("\\x{:02x}", u32::from(control)).as_bytes());
                 }
+                control if controls_terminal(control) => {
+                    out.extend_from_slice(control.escape_unicode().to_string().as_bytes());
+                }
                 plain => out.extend_from_slice(plain.encode_utf8(&mut [0; 4]).as_bytes()),
             }
         }
@@ -176,8 +181,9 @@ mod tests {
 
     #[test]
     fn nobody_forges_a_line() {
-        let text = ["a\nb\x1b[2Jc\u{9b}\u{e4}".as_bytes(), b"\xff"].concat();
-        let expected = "1970-01-01T00:00:00.000Z info a\\nb\\x1b[2Jc\\x9b\u{e4}\\xff\n";
+        let text = ["a\nb\x1b[2Jc\u{9b}\u{e4}\u{202e}\u{2069}".as_bytes(), b"\xff"].concat();
+        let expected =
+            "1970-01-01T00:00:00.000Z info a\\nb\\x1b[2Jc\\x9b\u{e4}\\u{202e}\\u{2069}\\xff\n";
         assert_eq!(line(0, Level::Info, Subject::default(), &text), expected.as_bytes());
     }
 

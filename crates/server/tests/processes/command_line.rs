@@ -1,7 +1,12 @@
 //! The messages and exit statuses of commands that fail.
 
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+use std::path::Path;
+use std::process::Command;
+
 use crate::config;
-use crate::support::{Folder, Setup, has_php};
+use crate::support::{Folder, Setup, has_php, is_root};
 
 #[test]
 fn a_taken_port() {
@@ -22,6 +27,53 @@ fn a_folder_that_is_not_there() {
         let (status, output, told) = Setup::with(&[command, "/no/such/folder"]).run();
         assert_eq!((status, output.as_str()), (Some(if command == "serve" { 2 } else { 1 }), ""));
         assert!(told.starts_with("howdah: /no/such/folder: "), "{told}");
+    }
+}
+
+/// The administrator checks, as root, what the sites' owners have written.
+#[test]
+fn a_check_neither_obeys_nor_shows_what_a_site_has_no_right_to() {
+    const NASTY: &str = "Bo\u{1b}]0;title\u{7}gus\u{202e}\n";
+    let folder = Folder::new();
+    folder.file("public/.htaccess", NASTY);
+    folder.file("public/n\u{1b}[31mX/.htaccess", NASTY);
+    // The name is a directive that does not exist, which a message would quote.
+    let secret = folder.file("secret", "SecretLine\n");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    for (name, target) in [("secret", secret.as_path()), ("zero", Path::new("/dev/zero"))] {
+        let link = folder.folder(&format!("public/{name}")).join(".htaccess");
+        symlink(target, &link).unwrap();
+        if is_root() {
+            lchown(&link, Some(65534), None).unwrap();
+        }
+    }
+    let pipe = folder.folder("public/pipe").join(".htaccess");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    folder.file("public/large/.htaccess", vec![b'\n'; 2000]);
+    for symlinks in ["owner", "follow"] {
+        let text = format!(
+            "listen = [\"127.0.0.1:0\"]\n[limits]\nhtaccess_size = \"1K\"\n\
+             [[site]]\nroot = \"public\"\nphp = false\nsymlinks = \"{symlinks}\"\n"
+        );
+        let file = folder.file("howdah.toml", text);
+        let (status, output, told) =
+            Setup::with(&["check", "--config", file.to_str().unwrap()]).run();
+        assert_eq!(status, Some(1), "{output}{told}");
+        let is_harmless = |one: char| one == '\n' || !one.is_control() && one != '\u{202e}';
+        assert!((output.clone() + &told).chars().all(is_harmless), "{output:?}{told:?}");
+        assert!(output.contains("Invalid command 'Bo\u{fffd}]0;title"), "{output}");
+        for (name, what) in [
+            ("zero", "requests that it covers are refused"),
+            ("pipe", "it is not a regular file; requests that it covers are refused"),
+            ("large", "it is larger than the 1024 bytes that `htaccess_size`"),
+        ] {
+            let line = output.lines().find(|line| line.contains(&format!("/{name}/.htaccess:")));
+            assert!(line.is_some_and(|line| line.contains(what)), "{name}: {output}");
+        }
+        if is_root() {
+            assert!(!output.contains("SecretLine"), "{output}");
+            assert!(output.contains("/secret/.htaccess:1:1: error: "), "{output}");
+        }
     }
 }
 
