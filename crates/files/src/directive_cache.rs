@@ -2,6 +2,7 @@
 
 mod flaw;
 mod removed;
+mod roots;
 mod shard;
 
 use std::collections::{HashMap, HashSet};
@@ -9,18 +10,19 @@ use std::ffi::CString;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 use std::io::ErrorKind;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use howdah_htaccess::compile::compile_asking;
 use howdah_htaccess::{CompileContext, Compiled, Mistake, MistakeKind, Place, Settings};
-use howdah_site::{Site, Sites};
+use howdah_site::{DocumentPath, Site, Sites};
 use howdah_sys::open::{self, Access, Lookup, MOST_LINK_NAMES, MOST_LINKS};
 use howdah_sys::stat::Stat;
 
 pub use self::flaw::{Flaw, ReportFlaw};
 use self::removed::{Removed, RemovedRules};
+use self::roots::Roots;
 use self::shard::{CacheShard, CachedDirectives, SHARDS};
 use crate::disk::Disk;
 use crate::freed_memory::FreedMemory;
@@ -35,12 +37,7 @@ use crate::freed_memory::FreedMemory;
 /// Of an owner that gave memory, threads keep nothing: they ask for the evictions since their last
 /// look.
 pub struct DirectiveCache {
-    /// The first site of each scope.
-    scopes: Vec<Site>,
-    /// The sites that have a document root for each host.
-    per_host: Vec<Site>,
-    /// The document roots of the other sites.
-    fixed: HashSet<Owner>,
+    roots: Roots,
     shards: Vec<Mutex<CacheShard>>,
     /// Bytes of memory that all entries may take.
     most_memory: usize,
@@ -66,20 +63,7 @@ pub(crate) type Owner = u64;
 impl DirectiveCache {
     /// An empty cache for these sites. A `.htaccess` file of more than `most` bytes is a mistake.
     pub fn new(sites: &Sites, most: u64, tell: ReportFlaw) -> DirectiveCache {
-        let mut scopes: Vec<Site> = Vec::new();
-        for site in sites.iter() {
-            if site.scope() as usize == scopes.len() {
-                scopes.push(site.clone());
-            }
-        }
-        let mut cache = DirectiveCache::of(scopes, most, tell);
-        for site in sites.iter() {
-            match site.fixed_root() {
-                None => cache.per_host.push(site.clone()),
-                Some(root) => drop(cache.fixed.insert(cache.owner_of_root(root))),
-            }
-        }
-        cache
+        DirectiveCache::of(Roots::new(sites), most, tell)
     }
 
     /// Lets the directives take a part of `memory`, the bytes that the server may use, if that is
@@ -92,11 +76,9 @@ impl DirectiveCache {
         }
     }
 
-    fn of(scopes: Vec<Site>, most: u64, tell: ReportFlaw) -> DirectiveCache {
+    fn of(roots: Roots, most: u64, tell: ReportFlaw) -> DirectiveCache {
         DirectiveCache {
-            scopes,
-            per_host: Vec::new(),
-            fixed: HashSet::new(),
+            roots,
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             most_memory: MOST_OF_ROOT,
             weight: AtomicUsize::new(0),
@@ -112,7 +94,7 @@ impl DirectiveCache {
 
     /// Whether `.htaccess` files are read in that scope.
     pub(crate) fn reads_htaccess(&self, scope: u32) -> bool {
-        self.scopes.get(scope as usize).is_some_and(Site::reads_htaccess)
+        self.roots.first_of(scope).is_some_and(Site::reads_htaccess)
     }
 
     /// Bytes of a `.htaccess` file at most.
@@ -122,20 +104,7 @@ impl DirectiveCache {
 
     /// Returns the owner of directives below a document root.
     pub(crate) fn owner(&self, root: &[u8]) -> Owner {
-        let root = root.strip_suffix(b"/").unwrap_or(root);
-        let own = self.owner_of_root(root);
-        match self.fixed.contains(&own) {
-            true => own,
-            false => self
-                .per_host
-                .iter()
-                .find(|site| site.has_root(root))
-                .map_or(own, |site| self.hashers[0].hash_one(site.number())),
-        }
-    }
-
-    fn owner_of_root(&self, root: &[u8]) -> Owner {
-        self.hashers[0].hash_one(root.strip_suffix(b"/").unwrap_or(root))
+        self.roots.owner(root)
     }
 
     /// Returns the directives of `content`, the content of the `.htaccess` file in `folder`, which
@@ -147,7 +116,7 @@ impl DirectiveCache {
         (root, folder): (&[u8], &[u8]),
         (content, stat): (&[u8], Option<Stat>),
     ) -> Option<Arc<Compiled>> {
-        let site = self.scopes.get(scope as usize)?;
+        let site = self.roots.site(scope, root)?;
         let context = || site.htaccess_context(folder);
         let key = key(scope, folder);
         Some(self.compiled((site, root), key, (content, stat), context))
@@ -181,7 +150,7 @@ impl DirectiveCache {
     /// Returns the directives of the configuration itself. `root` is the document root, with a
     /// slash at its end.
     pub(crate) fn rules(&self, scope: u32, root: &[u8]) -> Option<Arc<Compiled>> {
-        let site = self.scopes.get(scope as usize)?;
+        let site = self.roots.site(scope, root)?;
         let (rules, context) = site.rules(root)?;
         // No folder begins like this.
         let key = key(scope, &[b"rules", root].concat());
@@ -189,8 +158,12 @@ impl DirectiveCache {
     }
 
     /// Returns a mistake in place of a `.htaccess` file that is too large.
-    pub(crate) fn too_large(&self, scope: u32, folder: &[u8]) -> Option<Arc<Compiled>> {
-        let site = self.scopes.get(scope as usize)?;
+    pub(crate) fn too_large(
+        &self,
+        scope: u32,
+        (root, folder): (&[u8], &[u8]),
+    ) -> Option<Arc<Compiled>> {
+        let site = self.roots.site(scope, root)?;
         let file = site.htaccess_context(folder).file;
         let mistake = Mistake {
             place: Place {
@@ -219,9 +192,9 @@ impl DirectiveCache {
     }
 
     /// Reports that a `.htaccess` file cannot be read.
-    pub(crate) fn unreadable(&self, scope: u32, file: &Path, why: &str) {
-        if let Some(site) = self.scopes.get(scope as usize) {
-            let file = file.display();
+    pub(crate) fn unreadable(&self, path: &DocumentPath, why: &str) {
+        if let Some(site) = self.roots.site(path.scope(), path.root().as_os_str().as_bytes()) {
+            let file = path.absolute().display();
             let what = format!(
                 "{file}: it cannot be read ({why}), so what it covers is answered with 403"
             );
@@ -230,13 +203,13 @@ impl DirectiveCache {
     }
 
     /// Reports that a path leads through symbolic links that are too long.
-    pub(crate) fn too_many_names(&self, scope: u32, path: &Path) {
-        if let Some(site) = self.scopes.get(scope as usize) {
+    pub(crate) fn too_many_names(&self, path: &DocumentPath) {
+        if let Some(site) = self.roots.site(path.scope(), path.root().as_os_str().as_bytes()) {
             let what = format!(
                 "{}: the symbolic links on the way are more than {MOST_LINKS}, or their targets \
                  have more than {MOST_LINK_NAMES} names together, so it is answered with 403; \
                  shorten the links",
-                path.display()
+                path.absolute().display()
             );
             (self.tell)(site, &Flaw::TooManyNames(what));
         }
@@ -469,7 +442,7 @@ fn exists(path: &[u8], disk: &Disk) -> Option<bool> {
 impl fmt::Debug for DirectiveCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DirectiveCache")
-            .field("scopes", &self.scopes.len())
+            .field("scopes", &self.roots.scopes())
             .finish_non_exhaustive()
     }
 }

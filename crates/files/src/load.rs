@@ -147,16 +147,14 @@ impl Store {
             .map_err(|error| self.failure(error))?;
         let size = content.as_ref().map_or(0, Vec::len) as u64;
         let settled = is_settled(&stat, began).then_some(stat);
+        let root = path.root().as_os_str().as_bytes();
         let compiled = match content {
-            None => directives.too_large(scope, &folder),
+            None => directives.too_large(scope, (root, &folder)),
             Some(content) if self.postpones() => {
                 let known = directives.known(scope, &folder, &content, &self.disk);
                 Some(known.ok_or_else(|| self.postpone())?)
             }
-            Some(content) => {
-                let root = path.root().as_os_str().as_bytes();
-                directives.htaccess(scope, (root, &folder), (&content, settled))
-            }
+            Some(content) => directives.htaccess(scope, (root, &folder), (&content, settled)),
         };
         let found =
             compiled.map_or(EntryKind::Forbidden, |compiled| EntryKind::Directives(compiled, size));
@@ -176,7 +174,7 @@ impl Store {
             && path.is_htaccess()
             && self.reads_htaccess(path)
         {
-            directives.unreadable(path.scope(), path.absolute(), why);
+            directives.unreadable(path, why);
         }
     }
 
@@ -184,7 +182,7 @@ impl Store {
         if path.is_htaccess() {
             self.tell_unreadable(path, "the symbolic links on the way are too many or too long");
         } else if let Some(directives) = &self.directives {
-            directives.too_many_names(path.scope(), path.absolute());
+            directives.too_many_names(path);
         }
     }
 

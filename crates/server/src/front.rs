@@ -430,7 +430,7 @@ fn directives(
             // The requests that fail because of the mistake do not repeat its message.
             let complaint = (Some(Arc::new(mistake.place.clone())), mistake.message.clone());
             let mut messages = messages.lock().unwrap_or_else(PoisonError::into_inner);
-            messages.note(complaint, Instant::now());
+            messages.note(site.number(), complaint, Instant::now());
         }
         log.say(Level::Error, Some(site.name()), &flaw.to_string());
     };

@@ -19,7 +19,7 @@ fn key(number: usize) -> Box<[u8]> {
 }
 
 fn cache() -> DirectiveCache {
-    DirectiveCache::of(Vec::new(), 0, Box::new(|_, _| {}))
+    DirectiveCache::of(Roots::default(), 0, Box::new(|_, _| {}))
 }
 
 /// The number of entries of each owner from 0 on, after a check of the sum.
@@ -101,6 +101,31 @@ fn the_document_roots_of_the_hosts_of_one_site_have_one_owner() {
         assert_ne!(owner("/home/a.example/public"), owner(other), "{other}");
         assert_eq!(owner(other), owner(&format!("{other}/")), "{other}");
     }
+}
+
+/// Both sites have one scope: their directives mean the same.
+#[test]
+fn a_flaw_is_told_of_the_site_that_has_the_root() {
+    let text = "[[site]]\nhosts = [\"a.example\"]\nroot = \"/srv/a\"\nphp = false\n\
+                [[site]]\nhosts = [\"b.example\"]\nroot = \"/srv/b/\"\nphp = false\n\
+                [[site]]\nhosts = [\"*.example\"]\nroot = \"/home/{host}\"\nphp = false\n";
+    let sites = Sites::compile(&howdah_config::Config::parse(text, "test.toml").unwrap());
+    assert!(sites.iter().all(|site| site.scope() == 0));
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = {
+        let told = Arc::clone(&told);
+        move |site: &Site, _: &Flaw| lock(&told).push(site.name().to_owned())
+    };
+    let cache = DirectiveCache::new(&sites, 0, Box::new(tell));
+    for root in ["/srv/a", "/srv/b", "/srv/b/", "/home/x.example", "/elsewhere"] {
+        let folder = format!("{root}/folder/");
+        let place = (root.as_bytes(), folder.as_bytes());
+        cache.htaccess(0, place, (b"Bogus", None)).unwrap();
+        cache.too_large(0, place).unwrap();
+    }
+    let expected = ["a.example", "b.example", "b.example", "example", "a.example"];
+    let expected: Vec<_> = expected.iter().flat_map(|name| [name, name]).collect();
+    assert_eq!(lock(&told).iter().collect::<Vec<_>>(), expected);
 }
 
 #[test]

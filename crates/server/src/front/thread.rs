@@ -266,9 +266,9 @@ impl Thread {
     }
 
     /// Returns whether the message was not logged within the last minute.
-    pub(crate) fn is_news(&self, message: &DirectiveMessage, now: Instant) -> bool {
+    pub(crate) fn is_news(&self, site: usize, message: &DirectiveMessage, now: Instant) -> bool {
         let messages = self.shared.messages.lock();
-        messages.unwrap_or_else(PoisonError::into_inner).is_news(message, now)
+        messages.unwrap_or_else(PoisonError::into_inner).is_news(site, message, now)
     }
 
     pub(crate) fn pool_handle(&self, site: usize) -> Option<&Rc<PoolHandle>> {

@@ -405,7 +405,8 @@ pub(super) fn log_messages(context: &RequestContext<'_, '_>, ruled: Option<&mut 
     let ruled = ruled.filter(|ruled| !ruled.state.complaints.is_empty());
     let messages = ruled.map(|ruled| std::mem::take(&mut Rc::make_mut(ruled).state.complaints));
     for message in messages.iter().flatten() {
-        if context.thread.is_news(message, Instant::now()) {
+        let is_news = |site: &Site| context.thread.is_news(site.number(), message, Instant::now());
+        if context.site.is_none_or(is_news) {
             let error = RequestError::directives(context.situation(), message);
             context.thread.report(&error);
         }

@@ -256,3 +256,37 @@ fn refusals_of_one_client_hide_neither_another_client_nor_a_site() {
     let lines = site.log_lines("[client 127.0.0.1:").len();
     assert!(lines < 300 || windows(began) > 2, "{lines} lines");
 }
+
+/// Sites with the same settings share the directives that are compiled.
+#[test]
+fn a_site_with_many_mistakes_takes_no_line_of_another() {
+    let site = |name: &str| {
+        format!(
+            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\n\
+             root = \"public/{name}\"\nphp = false\n"
+        )
+    };
+    let server = "listen = [\"127.0.0.1:0\"]\nthreads = 2\n[log]\naccess = \"off\"\n";
+    let config = format!("{server}{}{}", site("shop"), site("blog"));
+    let word = |number: usize| {
+        let letters = [number / 26 % 26, number % 26].map(|one| char::from(b'a' + one as u8));
+        format!("Bogus{}{}", letters[0], letters[1])
+    };
+    let mut files = vec![("shop/.htaccess".to_owned(), "Mistaken".to_owned())];
+    files.extend((0..80).map(|number| (format!("blog/{number}/.htaccess"), word(number))));
+    let files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let tested = Site::configured(&files, &config);
+    let ask = |host: &str, target: &str| {
+        assert_eq!(tested.ask("GET", target, &[("Host", host)], b"").status, 500, "{target}");
+    };
+    for number in 0..80 {
+        ask("blog.example", &format!("/{number}/"));
+    }
+    ask("shop.example", "/");
+    tested.server.wait_for_log("Invalid command 'Mistaken'");
+    let own = tested.log_lines("Invalid command 'Mistaken'");
+    assert!(own.iter().all(|line| line.contains(" error shop: ")), "{own:?}");
+    let others = tested.log_lines("Invalid command 'Bogus");
+    assert!(!others.is_empty(), "{}", tested.server.log());
+    assert!(others.iter().all(|line| line.contains(" error blog: ")), "{others:?}");
+}
