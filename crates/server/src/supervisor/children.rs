@@ -193,6 +193,7 @@ impl Supervisor {
         let name = pool.name.clone();
         let now = Instant::now();
         let reader = pool.zygote_died(now);
+        let ours = self.environment.identity.clone();
         self.output_readers.extend(reader.map(|reader| (reader, now + LONGEST_READING)));
         let Some(generation) = self.generation(number) else {
             return;
@@ -207,7 +208,7 @@ impl Supervisor {
                     None => format!("the zygote {pid} {exit} while PHP started"),
                 };
                 let what = format!("site {name}: {what}");
-                if generation.leave_out(position, &what) {
+                if generation.leave_out(position, &what, &ours) {
                     self.go_on_without(number, position);
                 } else if had_started {
                     generation.replace_later(position);

@@ -164,7 +164,7 @@ impl Generation {
                 self.hold(position, plan.silence.clone());
                 Ok(())
             }
-            Some(error) if !self.leave_out(position, &error) => Err(error),
+            Some(error) if !self.leave_out(position, &error, &environment.identity) => Err(error),
             _ => Ok(()),
         }
     }

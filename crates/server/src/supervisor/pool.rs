@@ -225,6 +225,15 @@ impl PoolProcesses {
         }
     }
 
+    /// Whether the site's owner has made something of the state folder that keeps the pool from
+    /// starting. `ours` is this process's user.
+    pub(super) fn has_spoilt_state(&self, ours: &Identity) -> bool {
+        self.plan.as_ref().is_some_and(|plan| {
+            let owner = plan.identity.as_ref().unwrap_or(ours);
+            state::is_spoilt(plan.settings.state_dir.as_ref(), owner, ours)
+        })
+    }
+
     /// Starts a zygote for the front, or takes the one that stands by. Returns its number among the
     /// zygotes of the front, and the front's end of its socket.
     ///

@@ -68,6 +68,28 @@ pub(super) fn without_foreign_link(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
+/// Whether `owner` has made something of the state folder `path`, of a folder in it or of the way
+/// to it that keeps the pool from starting. `ours` is this process's user. `false` where that is
+/// the owner, too: then its folders are the administrator's own.
+pub(super) fn is_spoilt(path: &Path, owner: &Identity, ours: &Identity) -> bool {
+    if owner.is_root() || owner.uid == ours.uid {
+        return false;
+    }
+    let is_of_owner = |at: &Path| fs::symlink_metadata(at).is_ok_and(|it| it.uid() == owner.uid);
+    let is_unusable = |at: &Path| {
+        fs::symlink_metadata(at).is_ok_and(|it| !it.is_dir() || it.mode() & 0o700 != 0o700)
+    };
+    let is_folder = |at: &Path| fs::symlink_metadata(at).is_ok_and(|it| it.is_dir());
+    let is_blocked = path.ancestors().any(|at| is_of_owner(at) && is_unusable(at));
+    // The folder itself is always the owner's. Above it, the owner can put anything in its place.
+    let is_replaced = !is_folder(path) && path.ancestors().skip(1).any(is_of_owner);
+    let in_it = FOLDERS.iter().map(|name| path.join(name));
+    is_blocked || is_replaced || is_of_owner(path) && in_it.into_iter().any(|at| is_unusable(&at))
+}
+
+/// The folders that a zygote makes in the state folder.
+const FOLDERS: [&str; 4] = ["tmp", "var-tmp", "uploads", "sessions"];
+
 /// Creates a new folder in `temporary` that other users can traverse but not list.
 ///
 /// # Errors
@@ -86,7 +108,57 @@ pub(crate) fn fresh(temporary: &Path) -> io::Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+
+    #[test]
+    fn an_owner_has_spoilt_what_it_can_change() {
+        let ours = Identity::current().unwrap();
+        if !ours.is_root() {
+            return;
+        }
+        let owner = Identity {
+            uid: 7,
+            gid: 7,
+            name: "seven".into(),
+            groups: vec![7],
+        };
+        let folder = fresh(&std::env::temp_dir()).unwrap();
+        let state = folder.join("own/pool");
+        let spoilt = || is_spoilt(&state, &owner, &ours);
+        let give = |path: &Path| std::os::unix::fs::lchown(path, Some(7), Some(7)).unwrap();
+        let link = |to: &str, path: &Path| std::os::unix::fs::symlink(to, path).unwrap();
+        fs::create_dir(folder.join("own")).unwrap();
+        assert!(!spoilt(), "nothing is there, and nobody but root could change it");
+        fs::write(&state, "").unwrap();
+        assert!(!spoilt(), "root has put a file there");
+        fs::remove_file(&state).unwrap();
+        prepare(&state, &owner, &ours).unwrap();
+        assert!(!spoilt());
+        fs::create_dir(state.join("tmp")).unwrap();
+        fs::set_permissions(state.join("tmp"), Permissions::from_mode(0o700)).unwrap();
+        assert!(!spoilt());
+        fs::set_permissions(state.join("tmp"), Permissions::from_mode(0o0)).unwrap();
+        assert!(spoilt());
+        fs::remove_dir(state.join("tmp")).unwrap();
+        link("/etc", &state.join("sessions"));
+        assert!(spoilt());
+        fs::remove_dir_all(&state).unwrap();
+        give(&folder.join("own"));
+        link("/etc", &state);
+        give(&state);
+        assert!(spoilt());
+        assert!(!is_spoilt(&state, &owner, &owner), "the server is the owner's own");
+        assert!(!is_spoilt(&state, &ours, &ours));
+        fs::remove_file(&state).unwrap();
+        fs::remove_dir(folder.join("own")).unwrap();
+        link("/nowhere", &folder.join("own"));
+        give(&folder.join("own"));
+        assert!(spoilt());
+        fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn made_below_a_folder_that_is_ours() {

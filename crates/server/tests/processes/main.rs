@@ -18,6 +18,7 @@ mod probation;
 mod reload;
 mod rights;
 mod service_manager;
+mod spoilt_state;
 mod standby;
 mod stop;
 mod takeover;

@@ -2,17 +2,29 @@
 
 use std::time::Instant;
 
+use howdah_sys::credentials::Identity;
+
 use super::super::pool::PoolProcesses;
 use super::{Generation, GenerationPhase, START_TIMEOUT};
 
 impl Generation {
     /// Leaves a pool out whose zygote has ended or was not started, because of `reason`. Returns
     /// `false` if the generation cannot do without it: then its start has failed. At least one pool
-    /// has to start anew.
-    pub(in crate::supervisor) fn leave_out(&mut self, position: usize, reason: &str) -> bool {
+    /// has to start anew, unless the sites' owners have spoilt the state folders of all. `ours` is
+    /// this process's user.
+    pub(in crate::supervisor) fn leave_out(
+        &mut self,
+        position: usize,
+        reason: &str,
+        ours: &Identity,
+    ) -> bool {
         let others = self.pools.iter().enumerate().filter(|(other, _)| *other != position);
         let missing = others.filter(|(_, pool)| pool.start_failure.is_some()).count();
-        let may = self.may_do_without(position) && missing + 1 < self.planned;
+        // The mistake is not in the configuration, and the owner of one site must not keep the
+        // others from a reload.
+        let is_spoilt = self.pools.get(position).is_some_and(|pool| pool.has_spoilt_state(ours));
+        let may = self.front.is_none() && is_spoilt
+            || self.may_do_without(position) && missing + 1 < self.planned;
         if may && let Some(pool) = self.pools.get_mut(position) {
             pool.is_left_out = true;
             pool.start_failure = Some(reason.to_owned());

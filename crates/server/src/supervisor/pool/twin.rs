@@ -218,13 +218,14 @@ impl Supervisor {
     fn go_on_without_twin(&mut self, number: u64, position: usize, error: &io::Error) {
         // A process that has reported and is no twin may live.
         self.orphans.expect(Instant::now());
+        let ours = self.environment.identity.clone();
         let Some(generation) = self.generation(number) else {
             return;
         };
         let failure = generation.pools.get_mut(position).and_then(|pool| pool.start_failure.take());
         let failure = failure.unwrap_or_default();
         let why = format!("{failure}; the zygote of the former generation: {error}");
-        match generation.leave_out(position, &why) {
+        match generation.leave_out(position, &why, &ours) {
             true => self.tell_left_out(number, position),
             false => self.abort(number, &why),
         }
