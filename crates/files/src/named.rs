@@ -61,7 +61,7 @@ impl Store {
 
     /// Asks what is at a path, with `follows` at the end of a link there. `None`: nothing, or the
     /// disk would have to be waited for, which is noted.
-    fn stat_path(&mut self, path: &CStr, follows: bool) -> Option<Stat> {
+    pub(crate) fn stat_path(&mut self, path: &CStr, follows: bool) -> Option<Stat> {
         self.note_unrepeatable();
         let found = self.open_path(path, Access::Point, follows)?;
         Stat::of(found.as_fd()).ok()
@@ -69,7 +69,7 @@ impl Store {
 
     /// Opens an absolute path, with `follows` through a link at its end. The steps along links
     /// count.
-    fn open_path(&self, path: &CStr, access: Access, follows: bool) -> Option<OwnedFd> {
+    pub(crate) fn open_path(&self, path: &CStr, access: Access, follows: bool) -> Option<OwnedFd> {
         self.disk.take_steps(0).ok()?;
         let mut steps = 0;
         let opened = open::counted(path, (access, follows), self.disk.lookup(), &mut steps);
@@ -80,13 +80,18 @@ impl Store {
     /// Returns the content of a file, compared with the disk every time. `None`: the file cannot be
     /// read or is too long.
     pub(crate) fn read_path(&mut self, absolute: &[u8]) -> Option<Arc<[u8]>> {
+        self.read_with_stat(absolute).map(|(content, _)| content)
+    }
+
+    /// As [`read_path`](Self::read_path), with the state of the file that was read.
+    pub(crate) fn read_with_stat(&mut self, absolute: &[u8]) -> Option<(Arc<[u8]>, Stat)> {
         let name = CString::new(absolute).ok()?;
         let present = self.stat_path(&name, true)?;
         if let Some(read) = self.named.read.get(absolute)
             && read.settled
             && present == read.stat
         {
-            return Some(Arc::clone(&read.content));
+            return Some((Arc::clone(&read.content), read.stat));
         }
         let (began, lookup) = (now(), self.disk.lookup());
         let file = self.open_path(&name, Access::Read, true)?;
@@ -105,7 +110,7 @@ impl Store {
                 content: Arc::clone(&content),
             },
         );
-        Some(content)
+        Some((content, stat))
     }
 
     /// Returns the names in a folder, in no order.

@@ -26,10 +26,18 @@ pub trait Host {
         self.probe(path)
     }
 
-    /// Returns the content of a file that a directive names (AuthUserFile, `file()`). `None`: the
-    /// file cannot be read or is larger than 10 MiB.
+    /// Returns the content of a file that a directive names. `None`: the file cannot be read or is
+    /// larger than 10 MiB.
     fn read(&mut self, _path: &[u8]) -> Option<Arc<[u8]>> {
         None
+    }
+
+    /// Returns the content of a file of passwords or groups (AuthUserFile, AuthGroupFile).
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), or the file is another site's.
+    fn read_passwords(&mut self, path: &[u8]) -> Result<Arc<[u8]>, Unread> {
+        self.read(path).ok_or(Unread::Unreadable)
     }
 
     /// Returns the names in a folder, in no order, without `.` and `..`.
@@ -85,6 +93,15 @@ pub trait Host {
     fn load(&mut self, _: Unrepeatable) -> ServerLoad {
         ServerLoad::default()
     }
+}
+
+/// The reason why a file of passwords is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// The server cannot read it, or it is too long.
+    Unreadable,
+    /// The site's user may not read it.
+    Foreign,
 }
 
 /// The load of the server.

@@ -2,6 +2,7 @@
 //! directive and condition in the order in which they act. The request is resolved by the server's
 //! code, against the same disk. Scripts are not run.
 
+mod host;
 mod on_demand;
 mod question;
 mod resolving;
@@ -19,6 +20,7 @@ use howdah_htaccess::trace::Event;
 use howdah_http::{Request, ResponseHead};
 use howdah_site::{Scratch, Site, Sites};
 
+use self::host::pool_user;
 pub(crate) use self::question::ExplainRequest;
 use self::question::{peer, request};
 use self::resolving::{ResolvingState, now};
@@ -114,6 +116,7 @@ pub(crate) fn explain(config: &Config, question: &ExplainRequest) -> Result<Expl
         store,
         passwords: Passwords::start(password::fits, 1).map_err(|error| error.to_string())?,
         compared: ComparedPasswords::default(),
+        pool_user: pool_user(site),
         scratch: Scratch::default(),
         client: peer.client(&request, now()),
         budgets: &budgets,

@@ -14,11 +14,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 use std::time::Instant;
 
-use howdah_files::Store;
+use howdah_files::{SiteUser, Store};
 use howdah_htaccess::Unrepeatable;
-use howdah_htaccess::host::{LookedUp, Owners, PasswordVerdict, Probe, ServerLoad};
+use howdah_htaccess::host::{LookedUp, Owners, PasswordVerdict, Probe, ServerLoad, Unread};
 use howdah_php::Pool;
 use howdah_site::{DocumentHost, DocumentLook, DocumentPath, Host, PathKind, Site};
+use howdah_sys::credentials::Identity;
 use howdah_sys::zone;
 
 pub(crate) use self::passwords::{ComparedPasswords, Passwords};
@@ -34,6 +35,20 @@ pub(crate) struct FrontHost<'t, S = RefMut<'t, Store>> {
     pub(crate) since: Instant,
     /// The pool that runs the site's scripts.
     pub(crate) pool: Option<&'t Pool>,
+    /// The user whose files of passwords directives may name.
+    pub(crate) user: SiteUser<'t>,
+}
+
+/// Returns the user whose files of passwords the directives of a site may name. `pool_user` is the
+/// user of its pool; `None` for that of this process.
+pub(crate) fn user_of<'s>(site: &'s Site, pool_user: Option<&'s Identity>) -> SiteUser<'s> {
+    match (&site.config().php, pool_user) {
+        (Some(_), None) => SiteUser::Own,
+        (_, pool) => SiteUser::Other {
+            pool,
+            root: site.fixed_root().unwrap_or_default(),
+        },
+    }
 }
 
 impl<S: DerefMut<Target = Store>> DocumentHost for FrontHost<'_, S> {
@@ -72,6 +87,10 @@ impl<S: DerefMut<Target = Store>> Host for FrontHost<'_, S> {
 
     fn read(&mut self, path: &[u8]) -> Option<Arc<[u8]>> {
         self.store.read(path)
+    }
+
+    fn read_passwords(&mut self, path: &[u8]) -> Result<Arc<[u8]>, Unread> {
+        self.store.read_passwords(path, self.user)
     }
 
     fn entries(&mut self, folder: &[u8]) -> Vec<Box<[u8]>> {

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use howdah_files::{Answer, AnswerForm, NegotiatedForm, Store};
 use howdah_htaccess::WorkBudget;
@@ -13,9 +13,11 @@ use howdah_site::{
     Client, DocumentPath, FileHandle, Resolution, Resolved, Ruled, Scratch, Script, Site,
     server_variables,
 };
+use howdah_sys::credentials::Identity;
 
+use super::host::front_host;
 use super::{ExplainedOutcome, ExplainedWork, Explanation, NamesAndValues};
-use crate::host::{ComparedPasswords, FrontHost, Passwords};
+use crate::host::{ComparedPasswords, Passwords};
 use crate::respond::{codings, file, set_content_type};
 
 /// The state that resolving needs, as the server has it.
@@ -24,6 +26,8 @@ pub(super) struct ResolvingState<'b> {
     pub(super) store: RefCell<Store>,
     pub(super) passwords: Passwords,
     pub(super) compared: ComparedPasswords,
+    /// The user of the site's pool; `None` for that of this process.
+    pub(super) pool_user: Option<Identity>,
     pub(super) scratch: Scratch,
     pub(super) client: Client<'b>,
     /// For the request, and for the response.
@@ -74,7 +78,11 @@ impl ResolvingState<'_> {
     fn resolve(&mut self) -> Resolved {
         loop {
             let resolved = {
-                let mut host = front_host(self.site, &self.store, &self.passwords, &self.compared);
+                let mut host = front_host(
+                    self.site,
+                    (&self.store, &self.passwords),
+                    (&self.compared, &self.pool_user),
+                );
                 let client = self.client.within(&self.budgets[0]);
                 howdah_site::explain(self.site, &client, &mut host, &mut self.scratch)
             };
@@ -171,7 +179,11 @@ impl ResolvingState<'_> {
     ) -> bool {
         let (path, file, variant) = {
             let fields = self.fields(rules);
-            let mut host = front_host(self.site, &self.store, &self.passwords, &self.compared);
+            let mut host = front_host(
+                self.site,
+                (&self.store, &self.passwords),
+                (&self.compared, &self.pool_user),
+            );
             codings::select(&mut host.store, self.site, found, fields)
         };
         to.outcome = ExplainedOutcome::File(shown(&path));
@@ -216,7 +228,11 @@ impl ResolvingState<'_> {
             }
             return;
         };
-        let mut host = front_host(self.site, &self.store, &self.passwords, &self.compared);
+        let mut host = front_host(
+            self.site,
+            (&self.store, &self.passwords),
+            (&self.compared, &self.pool_user),
+        );
         let client = &self.client.within(&self.budgets[1]);
         let chosen = howdah_site::respond(
             self.site,
@@ -261,7 +277,11 @@ impl ResolvingState<'_> {
             is_error_page: ruled.is_some_and(|ruled| ruled.state.status != Status::OK),
             tag: core.map_or(EtagParts::DEFAULT, |core| core.etag_parts()),
         };
-        let mut host = front_host(self.site, &self.store, &self.passwords, &self.compared);
+        let mut host = front_host(
+            self.site,
+            (&self.store, &self.passwords),
+            (&self.compared, &self.pool_user),
+        );
         let answer = host.store.answer_in_manner(self.client.request(), path, file, manner);
         let (document, tag) = match answer {
             Answer::Composed { head, .. } | Answer::Parts { head, .. } => return head,
@@ -279,24 +299,6 @@ impl ResolvingState<'_> {
             set_content_type(&mut head, ruled);
         }
         head
-    }
-}
-
-fn front_host<'b>(
-    site: &'b Site,
-    store: &'b RefCell<Store>,
-    passwords: &'b Passwords,
-    compared: &'b ComparedPasswords,
-) -> FrontHost<'b> {
-    let mut store = store.borrow_mut();
-    store.tick(now() / 1_000_000);
-    FrontHost {
-        store,
-        passwords,
-        site,
-        compared,
-        since: Instant::now(),
-        pool: None,
     }
 }
 

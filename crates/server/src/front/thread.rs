@@ -29,7 +29,7 @@ use super::shared::{FrontShared, FrontStage};
 use super::workspace::Workspace;
 use crate::body::{FilterPlace, SpoolLimits};
 use crate::crew::{ClientNetwork, Origin};
-use crate::host::{ComparedPasswords, FrontHost, Passwords};
+use crate::host::{ComparedPasswords, FrontHost, Passwords, user_of};
 use crate::net::{
     AcceptTurn, AcceptedConnection, Clients, DeadlineWatches, HandshakeTurns, Listener, Peer, SWEEP,
 };
@@ -243,6 +243,7 @@ impl Thread {
             compared,
             since,
             pool: self.shared.pools.get(site.number()).and_then(Option::as_deref),
+            user: user_of(site, self.pool_user(site.number())),
         }
     }
 

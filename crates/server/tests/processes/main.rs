@@ -14,6 +14,7 @@ mod heartbeat;
 mod import;
 mod isolation;
 mod orphans;
+mod password_files;
 mod probation;
 mod reload;
 mod rights;

@@ -127,7 +127,8 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
 ];
 
 const PATHS: &str = "the path must be absolute: Howdah has no ServerRoot that others could be \
-    relative to, and answers 500";
+    relative to. The file must belong to root, to the server's user or to the site's user, or be \
+    readable for the site's user. Else the answer is 500";
 
 const fn directive(
     name: &'static str,

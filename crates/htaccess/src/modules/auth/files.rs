@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use memchr::memchr;
 
 use crate::evaluation_context::EvaluationContext;
+use crate::host::Unread;
 use crate::language::words;
 
 /// Returns the hash that a file of `name:hash` has for a user.
@@ -65,11 +66,15 @@ pub(super) fn read(
              could be relative to"
         ));
     }
-    let file = context.host().read(path);
-    if let Some(file) = &file {
-        context.note_work(file.len() as u64 / 16);
-    }
-    file.ok_or_else(|| format!("{directive} {shown} cannot be read"))
+    let file = context.host().read_passwords(path).map_err(|why| match why {
+        Unread::Unreadable => format!("{directive} {shown} cannot be read"),
+        Unread::Foreign => format!(
+            "{directive} {shown} is not read: it belongs neither to root nor to a user of this \
+             site, and the site's user may not read it"
+        ),
+    })?;
+    context.note_work(file.len() as u64 / 16);
+    Ok(file)
 }
 
 /// Returns the lines that are not empty: continued ones joined, white space around them and

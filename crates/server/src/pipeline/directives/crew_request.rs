@@ -16,7 +16,7 @@ use howdah_site::{
 
 use crate::crew::{ClientNetwork, CrewFull, Origin};
 use crate::front::FrontShared;
-use crate::host::{ComparedPasswords, FrontHost};
+use crate::host::{ComparedPasswords, FrontHost, user_of};
 use crate::log::Level;
 use crate::net::Peer;
 use crate::pipeline::context::{Arrival, RequestContext};
@@ -216,6 +216,7 @@ impl CrewRequest {
             compared: &self.compared,
             since: self.arrival.started,
             pool: shared.pools.get(self.site).and_then(Option::as_deref),
+            user: user_of(site, shared.pool_users.get(self.site).and_then(Option::as_deref)),
         };
         let result = work(site, &client.within(&budget), &mut host, &mut Scratch::default());
         if !store.take_too_many_links() {

@@ -1,0 +1,100 @@
+//! Files of passwords and groups that directives name: whose they may be.
+//!
+//! The front reads what web servers on Debian may read, the files of all sites. A site's owner who
+//! names the file of another site could guess its passwords there, past the queue of that site.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use howdah_htaccess::host::Unread;
+use howdah_sys::credentials::{self, FileRight, Identity};
+use howdah_sys::open::Access;
+use howdah_sys::stat::Stat;
+
+use crate::store::Store;
+
+/// The user of a site, who may have directives ask for passwords in certain files only.
+#[derive(Clone, Copy, Debug)]
+pub enum SiteUser<'u> {
+    /// The user of this process, or the operator: every file counts that this process may read.
+    Own,
+    /// Another one. Files of root, of this process's user, of the pool's user and of the document
+    /// root's owner count, and those that the user may read.
+    Other {
+        /// The user of the site's scripts; `None` if it has none.
+        pool: Option<&'u Identity>,
+        /// The document root; empty if each host has another one.
+        root: &'u [u8],
+    },
+}
+
+impl Store {
+    /// Returns the content of a file of passwords or groups.
+    ///
+    /// # Errors
+    /// It cannot be read or is too long, or it is none of the site's.
+    pub fn read_passwords(&mut self, path: &[u8], user: SiteUser<'_>) -> Result<Arc<[u8]>, Unread> {
+        let (content, stat) = self.read_with_stat(path).ok_or(Unread::Unreadable)?;
+        match user {
+            SiteUser::Other { pool, root } if !self.may_name(path, &stat, pool, root) => {
+                Err(Unread::Foreign)
+            }
+            _ => Ok(content),
+        }
+    }
+
+    fn may_name(&mut self, path: &[u8], stat: &Stat, pool: Option<&Identity>, root: &[u8]) -> bool {
+        let ours = credentials::own_user();
+        if [0, ours].contains(&stat.owner) || pool.is_some_and(|user| user.uid == stat.owner) {
+            return true;
+        }
+        let owner = match root {
+            b"" => None,
+            root => self.owners_of_path(root).map(|(owner, _)| owner),
+        };
+        match (pool, owner) {
+            // Root gives tenants their roots, too.
+            (Some(user), owner) => {
+                owner == Some(stat.owner) || self.is_readable_for(path, stat, user)
+            }
+            (None, Some(owner)) if owner != 0 && owner != ours => {
+                let user = Identity {
+                    name: String::new(),
+                    uid: owner,
+                    gid: u32::MAX,
+                    groups: Vec::new(),
+                };
+                owner == stat.owner || self.is_readable_for(path, stat, &user)
+            }
+            // A site without scripts whose files are the operator's.
+            (None, _) => true,
+        }
+    }
+
+    /// Whether the file, which has that state, and the folders that lead to it can be read by a
+    /// user, by permission bits. With an access control list the bits do not tell: then it cannot.
+    fn is_readable_for(&mut self, path: &[u8], stat: &Stat, user: &Identity) -> bool {
+        let Ok(name) = CString::new(path) else {
+            return false;
+        };
+        let Some(file) = self.open_path(&name, Access::Point, true) else {
+            return false;
+        };
+        let is_same = Stat::of(file.as_fd()).is_ok_and(|found| found == *stat);
+        if !is_same || !user.may(FileRight::Read, stat) || Stat::has_access_list(&name) {
+            return false;
+        }
+        // Its place without links: those on the way are the site's own.
+        let link = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+        let Ok(place) = std::fs::read_link(link) else {
+            return false;
+        };
+        place.ancestors().skip(1).all(|folder| {
+            let folder = CString::new(folder.as_os_str().as_bytes());
+            let stat = folder.ok().and_then(|folder| self.stat_path(&folder, true));
+            stat.is_some_and(|stat| user.may(FileRight::Enter, &stat))
+        })
+    }
+}
