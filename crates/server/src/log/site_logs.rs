@@ -134,7 +134,12 @@ fn open(config: &Config, target: &AccessTarget) -> Result<Option<LogTarget>, Str
 /// Text for the operator.
 pub(crate) fn open_file(path: &Path) -> Result<LogTarget, String> {
     LogTarget::file(path).map_err(|error| {
-        format!("cannot open the log {}: {error}; create its folder", path.display())
+        let advice = match error.kind() {
+            io::ErrorKind::NotFound => "; create its folder",
+            io::ErrorKind::PermissionDenied => "; its folder must be writable",
+            _ => "",
+        };
+        format!("cannot open the log {}: {error}{advice}", path.display())
     })
 }
 
