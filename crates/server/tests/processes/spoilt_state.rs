@@ -9,21 +9,27 @@ use crate::support::{Client, Folder, Setup, has_php, is_root};
 const NOBODY: u32 = 65534;
 
 /// A configuration with the sites `one`, which has those lines, and `two`, whose user has the
-/// folder of its state folder. `limit` is in both pools.
-fn configure(folder: &Folder, one: Option<&str>, limit: &str) -> std::path::PathBuf {
+/// folder of its state folder. `limit` is in both pools; `patience` is the time that requests of
+/// `two` wait for a worker.
+fn configure(
+    folder: &Folder,
+    one: Option<&str>,
+    limit: &str,
+    patience: &str,
+) -> std::path::PathBuf {
     let site = |name: &str, php: &str| {
         format!(
             "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"{name}\"\n{php}\n"
         )
     };
-    let php = |user: &str, state: &str| {
+    let php = |user: &str, state: &str, patience: &str| {
         format!(
             "[site.php]\nworkers = 1\nuser = \"{user}\"\nstate_dir = \"{state}\"\n\
-             queue_timeout = \"5m\"\nini = {{ memory_limit = \"{limit}\" }}"
+             queue_timeout = \"{patience}\"\nini = {{ memory_limit = \"{limit}\" }}"
         )
     };
-    let first = one.map_or_else(|| php("daemon", "state/one"), str::to_owned);
-    let sites = [site("one", &first), site("two", &php("nobody", "home/state"))].concat();
+    let first = one.map_or_else(|| php("daemon", "state/one", "5m"), str::to_owned);
+    let sites = [site("one", &first), site("two", &php("nobody", "home/state", patience))].concat();
     let server = "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[log]\naccess = \"off\"\n";
     folder.file("howdah.toml", server.to_owned() + &sites)
 }
@@ -41,7 +47,7 @@ fn a_link_in_place_of_a_state_folder_keeps_no_other_site_from_a_reload() {
         folder.file(&format!("{name}/index.php"), "<?php echo ini_get('memory_limit');");
         folder.file(&format!("{name}/a.txt"), "content");
     }
-    let file = configure(&folder, None, "100M");
+    let file = configure(&folder, None, "100M", "5m");
     let server = Setup::config(&file).start();
     let get = |name: &str, target: &str| {
         let mut client = Client::connect(server.address());
@@ -59,20 +65,20 @@ fn a_link_in_place_of_a_state_folder_keeps_no_other_site_from_a_reload() {
     symlink("/etc", home.join("state")).unwrap();
     lchown(home.join("state"), Some(NOBODY), None).unwrap();
     // The administrator changes the pools of all sites.
-    configure(&folder, None, "101M");
+    configure(&folder, None, "101M", "1s");
     let (status, told, why) = reload();
     assert_eq!(status, Some(0), "{told}{why}");
     assert!((told.clone() + &why).contains("site two: has no PHP"), "{told}{why}");
     assert_eq!(get("one", "/index.php"), (200, "101M".to_owned()));
     assert_eq!((get("two", "/index.php").0, get("two", "/a.txt").0), (503, 200));
     // No other pool starts.
-    configure(&folder, Some("php = false"), "102M");
+    configure(&folder, Some("php = false"), "102M", "1s");
     let (status, told, why) = reload();
     assert_eq!(status, Some(0), "{told}{why}");
     assert_eq!((get("one", "/a.txt").0, get("two", "/index.php").0), (200, 503));
     fs::remove_file(home.join("state")).unwrap();
     fs::rename(home.join("aside"), home.join("state")).unwrap();
-    configure(&folder, None, "103M");
+    configure(&folder, None, "103M", "5m");
     let (status, told, why) = reload();
     assert_eq!(status, Some(0), "{told}{why}");
     for name in ["one", "two"] {
