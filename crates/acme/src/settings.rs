@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use serde::{Deserialize, Serialize};
 
 /// The settings of the process, and the names that need certificates.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcmeSettings {
     /// URLs of the authorities' directories, the preferred one first.
     pub directories: Vec<String>,
@@ -19,6 +20,7 @@ pub struct AcmeSettings {
     /// account binding, RFC 8555 §7.3.4). The key is encoded in base64url.
     pub binding: Option<(String, String)>,
     /// The state folder.
+    #[serde(with = "bytes_of_path")]
     pub state: PathBuf,
     /// Challenges in order of preference.
     pub challenges: Vec<ChallengeKind>,
@@ -33,7 +35,7 @@ pub struct AcmeSettings {
 }
 
 /// A way to show that a name leads to this server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChallengeKind {
     /// A file on port 80 (RFC 8555 §8.3).
     Http01,
@@ -69,4 +71,48 @@ pub fn read_roots(path: &Path) -> Result<Vec<u8>, String> {
     }
     roots.try_for_each(|root| root.map(drop)).map_err(|error| told(&error))?;
     Ok(text)
+}
+
+/// A path as bytes: it need not be text.
+mod bytes_of_path {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::path::{Path, PathBuf};
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+        path.as_os_str().as_bytes().serialize(to)
+    }
+
+    pub(super) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<PathBuf, D::Error> {
+        Vec::deserialize(from).map(|bytes| OsString::from_vec(bytes).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
+
+    use super::*;
+    use crate::message;
+
+    #[test]
+    fn settings_survive_the_way_to_the_process() {
+        let settings = AcmeSettings {
+            directories: vec!["https://127.0.0.1/dir".to_owned()],
+            roots: Ok(vec![0, 255]),
+            email: None,
+            binding: Some(("kid".to_owned(), "key".to_owned())),
+            state: OsString::from_vec(b"/not text: \xff".to_vec()).into(),
+            challenges: vec![ChallengeKind::Http01, ChallengeKind::Dns01],
+            dns_hook: vec!["hook".to_owned()],
+            names: vec!["example.org".to_owned()],
+            on_demand_per_hour: 7,
+            ask: Some("http://127.0.0.1/".to_owned()),
+        };
+        let packet = message::encode(&settings);
+        assert_eq!(message::decode::<AcmeSettings>(&packet).unwrap(), settings);
+    }
 }

@@ -40,6 +40,7 @@ pub(crate) fn main() -> ExitCode {
         CliTask::Reload(running) => running.ask(ControlCommand::Reload),
         CliTask::Stop(running) => running.ask(ControlCommand::Stop),
         CliTask::Completion(completion) => completion.run(),
+        CliTask::OrderCertificates => supervisor::run_order_process().map_err(CommandError::Failed),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -91,6 +91,7 @@ use crate::log::{ErrorLog, Level, LogTarget, SiteLogs};
 use crate::observe::{FrontCounters, Ledger};
 use crate::tls::TicketKeys;
 
+pub(crate) use self::orders::run_order_process;
 pub(crate) use self::startup::{CommandError, serve};
 
 const NO_ANSWER: &str = "the front does not answer; `howdah status` shows the processes";

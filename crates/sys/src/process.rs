@@ -346,6 +346,12 @@ pub fn own_pid() -> Pid {
     Pid(unsafe { libc::getpid() })
 }
 
+/// The id of this process's parent.
+pub fn parent_pid() -> Pid {
+    // SAFETY: no arguments.
+    Pid(unsafe { libc::getppid() })
+}
+
 /// The id of this thread, as in `/proc/PID/task`.
 pub fn thread_id() -> u64 {
     // SAFETY: no arguments. It cannot fail.

@@ -35,6 +35,9 @@ pub(super) enum CliTask {
     Stop(ServerArguments),
     /// Print a shell's script that completes this program's arguments
     Completion(CompletionArguments),
+    /// Order certificates for the server that has started this process
+    #[command(hide = true)]
+    OrderCertificates,
 }
 
 #[derive(Debug, Args)]

@@ -6,6 +6,7 @@
 
 pub(super) mod plan;
 mod process;
+mod program;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -17,6 +18,7 @@ use howdah_sys::process::{Exit, Pid};
 
 use self::plan::OrderPlan;
 use self::process::OrderProcess;
+pub(crate) use self::program::run as run_order_process;
 use super::Supervisor;
 use super::backoff::Backoff;
 use super::front_protocol::ToFront;
@@ -157,7 +159,7 @@ impl Supervisor {
         }
         orders.due = None;
         let Some(plan) = &orders.plan else { return };
-        match OrderProcess::start(plan, &self.environment.identity) {
+        match OrderProcess::start(plan, &self.environment) {
             Ok(process) => {
                 for (name, has_folder) in orders.demanded.drain(..) {
                     process.tell(&ToProcess::Demand { name, has_folder });

@@ -1,5 +1,5 @@
-//! The rights that a forked child of the supervisor gives up before it works: the front, and the
-//! process that orders certificates.
+//! The rights that a child of the supervisor gives up before it works: the front, and the process
+//! that orders certificates.
 
 use std::io;
 

@@ -1,30 +1,27 @@
-//! The process that orders certificates: a forked child without privileges, and the channel to it.
+//! The process that orders certificates, as the supervisor knows it, and the channel to it.
 
-use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::Instant;
 
-use howdah_acme::AcmeSettings;
 use howdah_acme::message::{self, ToProcess, ToSupervisor};
+use howdah_sys::confinement::Confinement;
 use howdah_sys::credentials::Identity;
 use howdah_sys::folder;
-use howdah_sys::landlock::{FileRights, Landlock, Ruleset};
-use howdah_sys::process::{self, Pid};
+use howdah_sys::process::{Pid, Program};
 use howdah_sys::seqpacket::SeqPacket;
 use howdah_sys::signal::SIGKILL;
 
 use super::plan::OrderPlan;
+use super::program::OrderStart;
 use crate::supervisor::child_channel::ChildChannel;
-use crate::supervisor::{state, unprivileged};
+use crate::supervisor::environment::{self, Environment};
+use crate::supervisor::front_protocol::write_memory;
+use crate::supervisor::state;
 
-const NAME: &CStr = c"howdah-acme";
 /// Bytes of a message: a challenge's certificate is the longest.
 const LONGEST_MESSAGE: usize = 64 * 1024;
-/// Seconds that the process may go on after the supervisor has died.
-const ORPHAN_SECONDS: u8 = 5;
 
 /// The running process.
 #[derive(Debug)]
@@ -37,20 +34,18 @@ pub(super) struct OrderProcess {
 }
 
 impl OrderProcess {
-    /// Prepares the state folder and forks the process. `ours` is this process's user.
+    /// Prepares the state folder and starts the process.
     ///
     /// # Errors
-    /// The state folder cannot be prepared, or the process cannot be forked.
-    pub(super) fn start(plan: &OrderPlan, ours: &Identity) -> io::Result<OrderProcess> {
-        prepare(&plan.settings.state, plan.identity.as_ref(), ours)?;
+    /// The state folder cannot be prepared, or the process cannot be started.
+    pub(super) fn start(plan: &OrderPlan, environment: &Environment) -> io::Result<OrderProcess> {
+        prepare(&plan.settings.state, plan.identity.as_ref(), &environment.identity)?;
         let (channel, theirs) = SeqPacket::pair()?;
         channel.set_nonblocking(true)?;
-        let parent = process::own_pid();
-        let plan = plan.clone();
-        let keep = [theirs.as_raw_fd()];
-        let pid = process::fork(&keep, move || child(plan, theirs, parent))?;
+        let start = write_memory(&message::encode(&OrderStart::of(plan)))?;
+        channel.send(b"start", &[start.as_fd()])?;
         Ok(OrderProcess {
-            pid,
+            pid: program(environment, theirs)?.start()?,
             channel: ChildChannel::new(channel),
             started: Instant::now(),
             is_ending: false,
@@ -89,6 +84,30 @@ impl OrderProcess {
     }
 }
 
+/// Returns this program as the one that orders certificates. It is executed anew: a forked child
+/// would have a copy of the keys that the supervisor has in its memory.
+fn program(environment: &Environment, channel: SeqPacket) -> io::Result<Program> {
+    let variables = environment.variables.iter();
+    let variables = variables.map(|(name, value)| environment::variable(name, value));
+    Ok(Program {
+        // This very program, also where another one has taken the place of its file.
+        path: c"/proc/self/exe".to_owned(),
+        arguments: vec![c"howdah-acme".to_owned(), c"order-certificates".to_owned()],
+        environment: variables.collect::<io::Result<_>>()?,
+        descriptors: vec![
+            channel.into(),
+            io::stdout().as_fd().try_clone_to_owned()?,
+            io::stderr().as_fd().try_clone_to_owned()?,
+        ],
+        // The process gives up its rights itself: its user may not be able to read the program.
+        identity: None,
+        umask: 0o077,
+        descriptor_limit: None,
+        death_signal: Some(SIGKILL),
+        confinement: Confinement::default(),
+    })
+}
+
 /// Makes sure that the state folder belongs to the user of the process: `identity`, or this
 /// process's user, `ours`.
 fn prepare(state: &Path, identity: Option<&Identity>, ours: &Identity) -> io::Result<()> {
@@ -105,65 +124,6 @@ fn prepare(state: &Path, identity: Option<&Identity>, ours: &Identity) -> io::Re
         folder::hand_over(&state, owner.uid, owner.gid).map_err(|error| told(&state, error))?;
     }
     folder::make_private(&state, owner.uid, owner.gid).map_err(|error| told(&state, error))
-}
-
-/// Runs the process in the child.
-fn child(plan: OrderPlan, channel: SeqPacket, parent: Pid) -> u8 {
-    process::set_name(NAME);
-    let log = |text: String| {
-        let line = message::encode(&ToSupervisor::Log { is_error: true, text });
-        // A supervisor that is gone needs no message.
-        let _ = channel.send(&line, &[]);
-    };
-    if let Err(error) = settle(&plan, parent) {
-        log(format!("cannot start the process that orders certificates: {error}"));
-        return 1;
-    }
-    let copy = match channel.duplicate() {
-        Ok(copy) => copy,
-        Err(error) => {
-            log(format!("cannot start the process that orders certificates: {error}"));
-            return 1;
-        }
-    };
-    match howdah_acme::run(plan.settings, copy) {
-        Ok(()) => 0,
-        Err(error) => {
-            log(format!("the process that orders certificates cannot go on: {error}"));
-            1
-        }
-    }
-}
-
-/// Sets the user, the signal handling and the limits of the process.
-fn settle(plan: &OrderPlan, parent: Pid) -> io::Result<()> {
-    unprivileged::leave_signals_to_supervisor()?;
-    unprivileged::give_up_rights(plan.identity.as_ref(), parent, ORPHAN_SECONDS)?;
-    match Landlock::of_kernel() {
-        Some(landlock) if plan.is_confined => ruleset(landlock, &plan.settings)?.enforce(),
-        _ => Ok(()),
-    }
-}
-
-/// Writes in the state folder alone, and executes nothing but the DNS hook. The hook is the
-/// operator's choice: it may write temporary files.
-fn ruleset(landlock: Landlock, settings: &AcmeSettings) -> io::Result<Ruleset> {
-    let mut ruleset = Ruleset::new(landlock);
-    let refused = FileRights::WRITE.and(FileRights::MAKE_DEVICES);
-    let has_hook = !settings.dns_hook.is_empty();
-    ruleset.refuse_files(if has_hook {
-        refused
-    } else {
-        refused.and(FileRights::EXECUTE)
-    });
-    ruleset.grant(CString::new(settings.state.as_os_str().as_bytes())?, FileRights::WRITE);
-    if has_hook {
-        let temporary = std::env::temp_dir();
-        ruleset.grant(CString::new(temporary.as_os_str().as_bytes())?, FileRights::WRITE);
-    }
-    ruleset.grant(c"/dev/null".to_owned(), FileRights::WRITE_EXISTING);
-    ruleset.refuse_to_listen();
-    Ok(ruleset)
 }
 
 #[cfg(test)]
