@@ -136,7 +136,7 @@ pub(crate) fn explain(config: &Config, question: &ExplainRequest) -> Result<Expl
 
 /// The note for a request over http to a site with a certificate.
 const TO_HTTPS: &str = "over http the server redirects this request to https, as `redirect` of \
-    [site.tls] says; ask for the URL with https://";
+    [site.tls] says, if a certificate is for its host; ask for the URL with https://";
 
 #[cfg(test)]
 mod tests;

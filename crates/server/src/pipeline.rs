@@ -115,7 +115,7 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
     if let (Some(response), Scheme::Https) = (&mut response, context.request.scheme)
         && response.tunnel.is_none()
     {
-        secure::promise(response, site);
+        secure::promise(context, response, site);
     }
     if site.config().server_timing
         && let Some(response) = &mut response

@@ -2,13 +2,15 @@
 //!
 //! The supervisor reads certificates and keys ([`PairText`]), because the front's user may not. The
 //! front gets the bytes with its start and with each change, and makes the sites' certificates of
-//! them. Private keys are therefore in the memory of both processes, and in no other: pools are
-//! started by `exec`, and neither process can be dumped or looked into by other users.
+//! them. Private keys are therefore in the memory of both processes, and in no other that stays:
+//! pools and the process that orders certificates are started by `exec`, and neither process can be
+//! dumped or looked into by other users.
 
 mod certificate;
 mod certificate_variables;
 mod certificates;
 mod client_authorities;
+mod client_sessions;
 mod der;
 mod established;
 mod facts;
@@ -20,7 +22,7 @@ mod quic;
 mod tickets;
 mod upstreams;
 
-pub(crate) use self::client_authorities::clients;
+pub(crate) use self::client_authorities::{PassedEnds, clients, now, passed_ends};
 pub(crate) use self::established::{EstablishedTls, InTheClear, may_redirect};
 pub(crate) use self::handshake::{accept, is_hello};
 pub(crate) use self::internal::LocalAuthority;
@@ -33,10 +35,14 @@ pub(crate) use self::upstreams::{
 };
 
 /// The protocols that clients may choose between (ALPN), the preferred one first.
-const PROTOCOLS: &[&[u8]] = &[HTTP2, HTTP1];
+const PROTOCOLS: &[&[u8]] = &[HTTP2, HTTP1, HTTP10];
 
 /// HTTP/2 in ALPN.
 pub(crate) const HTTP2: &[u8] = b"h2";
 
 /// HTTP/1.1 in ALPN.
 const HTTP1: &[u8] = b"http/1.1";
+
+/// HTTP/1.0 in ALPN. Its responses are those of HTTP/1.1 that such a client understands. HTTP/0.9,
+/// which has a name as well, is not spoken.
+const HTTP10: &[u8] = b"http/1.0";

@@ -73,12 +73,19 @@ fn wrong_connection(
     }
 }
 
-/// Adds Strict-Transport-Security where the site wants it.
-pub(super) fn promise(response: &mut Response, site: &Site) {
+/// Adds Strict-Transport-Security where the site wants it, and the certificate that the client has
+/// seen is for the host: of another one nobody can promise that https goes on.
+pub(super) fn promise(context: &RequestContext<'_, '_>, response: &mut Response, site: &Site) {
     const NAME: &[u8] = b"Strict-Transport-Security";
     let Some(value) = &site.config().tls.hsts else {
         return;
     };
+    let (peer, host) = (context.peer, context.request.host());
+    // A proxy in front has certificates of its own.
+    let own = peer.tls.as_ref().filter(|_| !peer.is_proxy);
+    if own.is_some_and(|own| !own.is_for(context.thread, host)) {
+        return;
+    }
     if response.head.get().fields.value(NAME).is_none() {
         response.own_head();
         response.push(NAME, value.as_bytes());

@@ -5,6 +5,8 @@
 //! when neither has changed for one look. A pair that cannot be used leaves the former one in use,
 //! or the site closed. The same holds for the authorities of clients.
 
+mod authority_ends;
+
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
@@ -14,6 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use howdah_config::{CertificateSource, Config, SiteSettings};
 
+use self::authority_ends::AuthorityEnds;
 use super::Supervisor;
 use super::change::ChangeCause;
 use super::front_protocol::{self, ToFront};
@@ -42,6 +45,7 @@ struct SiteFiles {
     stamps: Vec<Option<Stamp>>,
     /// The last look has found a change.
     is_changing: bool,
+    ends: AuthorityEnds,
 }
 
 /// The attributes that distinguish two states of a file: device, number, size, time of content and
@@ -64,6 +68,7 @@ impl CertificateFiles {
                     stamps: paths.iter().map(|path| stamp(path)).collect(),
                     paths,
                     is_changing: false,
+                    ends: AuthorityEnds::from_now(),
                 }
             })
             .collect();
@@ -112,6 +117,9 @@ fn stamp(path: &Path) -> Option<Stamp> {
 impl Supervisor {
     /// Reads certificates again whose files have changed, and hands them to the front.
     pub(super) fn look_at_certificates(&mut self, now: Instant) {
+        if self.certificate_files.due.is_some_and(|due| due <= now) {
+            self.look_at_ends();
+        }
         for site in self.certificate_files.look(now) {
             let Some(current) = &self.current else { return };
             let Some(settings) = current.config.sites.get(site) else {
@@ -146,6 +154,33 @@ impl Supervisor {
                 }
                 Err(unusable) => self.keep_former_files(site, &name, unusable),
             }
+        }
+    }
+
+    /// Warns of authorities of clients that have ended.
+    fn look_at_ends(&mut self) {
+        let Some(current) = &self.current else { return };
+        let mut news = Vec::new();
+        for files in &mut self.certificate_files.sites {
+            let text = current.client_authorities.get(files.site).and_then(Option::as_deref);
+            let Some(passed) = text.and_then(|text| files.ends.look(text)) else {
+                continue;
+            };
+            let Some(site) = current.config.sites.get(files.site) else {
+                continue;
+            };
+            let remarks = passed.remarks.iter().map(|what| (Level::Warning, what.clone()));
+            let is_over = passed.is_last && !passed.remarks.is_empty();
+            let over = "none of these authorities is valid any more: every certificate of a \
+                client is refused";
+            let over = is_over.then(|| (Level::Error, over.to_owned()));
+            let file = site.tls.client_ca.as_deref().unwrap_or(Path::new("")).display();
+            let prefix = format!("site {}: {file}", site.name);
+            let told = remarks.chain(over);
+            news.extend(told.map(|(level, what)| (level, format!("{prefix}: {what}"))));
+        }
+        for (level, what) in news {
+            self.say(level, &what);
         }
     }
 
@@ -197,6 +232,10 @@ impl Supervisor {
                 current.and_then(|current| current.client_authorities.get_mut(site))
             {
                 *place = Some(authorities);
+            }
+            let mut all = self.certificate_files.sites.iter_mut();
+            if let Some(files) = all.find(|files| files.site == site) {
+                files.ends = AuthorityEnds::from_now();
             }
             self.tell_serving(&ToFront::ClientAuthorities { site }, Some(&memory))?;
         }

@@ -107,11 +107,12 @@ impl Certificates {
     }
 
     /// Returns the certificate of a site for a client that asks for `name`, and that can check
-    /// these signatures: the first one that fits the name, else the first one.
+    /// these signatures: the first one that fits the name, else, where `shows_others` or without a
+    /// name, the first one.
     pub(super) fn choose(
         &self,
         site: usize,
-        name: Option<&str>,
+        (name, shows_others): (Option<&str>, bool),
         schemes: &[SignatureScheme],
     ) -> Option<Arc<CertificatePair>> {
         let of_site = self.of(site);
@@ -120,7 +121,8 @@ impl Certificates {
             key.choose_scheme(schemes).is_some()
         };
         let named = name.and_then(|name| of_site.covering(name).filter(is_usable).min());
-        let any = || (0..of_site.pairs.len()).find(is_usable);
+        let may_be_other = name.is_none() || shows_others;
+        let any = || (0..of_site.pairs.len()).filter(|_| may_be_other).find(is_usable);
         named.or_else(any).map(|number| Arc::clone(&of_site.pairs[number]))
     }
 

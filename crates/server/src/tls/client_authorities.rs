@@ -20,9 +20,15 @@ use super::policy::provider;
 /// The check of a site's clients.
 #[derive(Debug)]
 pub(crate) struct ClientCheck {
-    pub(crate) verifier: Arc<dyn ClientCertVerifier>,
+    pub(crate) verifier: Arc<ValidAuthorities>,
     /// Remarks about authorities whose time is over or has not begun: they let nobody in.
     pub(crate) remarks: Vec<String>,
+}
+
+/// Seconds since 1970.
+pub(crate) fn now() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
 
 /// Returns the check of clients' certificates by these authorities, which are in PEM.
@@ -30,31 +36,65 @@ pub(crate) struct ClientCheck {
 /// # Errors
 /// The mistake in the text of the authorities, or that none of them is valid now.
 pub(crate) fn clients(authorities: &[u8], verify: ClientVerify) -> Result<ClientCheck, String> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    clients_at(authorities, verify, now.map_or(0, |since| since.as_secs() as i64))
+    clients_at(authorities, verify, now())
 }
 
-fn clients_at(authorities: &[u8], verify: ClientVerify, now: i64) -> Result<ClientCheck, String> {
+/// The ends of authorities of clients that have passed, and the next one.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct PassedEnds {
+    /// A remark about each end.
+    pub(crate) remarks: Vec<String>,
+    /// No authority is valid now.
+    pub(crate) is_last: bool,
+    /// The last second of the one that ends next, since 1970; `None`: none will end.
+    pub(crate) next: Option<i64>,
+}
+
+/// Returns the ends of these authorities, which are in PEM, from the second `since` to before
+/// `now`.
+///
+/// # Errors
+/// The mistake in the text of the authorities.
+pub(crate) fn passed_ends(authorities: &[u8], since: i64, now: i64) -> Result<PassedEnds, String> {
+    let all = read_all(authorities)?;
+    let has_passed = |one: &&ClientAuthority| (since..now).contains(&one.ends);
+    Ok(PassedEnds {
+        remarks: all.iter().filter(has_passed).map(|one| one.remark(now)).collect(),
+        is_last: !all.iter().any(|one| one.is_valid(now)),
+        next: all.iter().map(|one| one.ends).filter(|ends| *ends >= now).min(),
+    })
+}
+
+/// Reads authorities, which are in PEM.
+fn read_all(authorities: &[u8]) -> Result<Vec<ClientAuthority>, String> {
     let authority = |certificate: CertificateDer<'static>| {
         let facts = CertificateFacts::read(&certificate)?;
         let (begins, ends) = (facts.begins, facts.ends);
         Ok::<_, String>(ClientAuthority { certificate, begins, ends })
     };
-    let all: Vec<_> =
-        pair::chain(authorities)?.into_iter().map(authority).collect::<Result<_, _>>()?;
+    pair::chain(authorities)?.into_iter().map(authority).collect()
+}
+
+fn clients_at(authorities: &[u8], verify: ClientVerify, now: i64) -> Result<ClientCheck, String> {
+    let all = read_all(authorities)?;
     let outside = all.iter().filter(|one| !one.is_valid(now));
     let remarks: Vec<String> = outside.map(|one| one.remark(now)).collect();
     if remarks.len() == all.len() {
         return Err(format!("none of the authorities can be used: {}", remarks.join("; ")));
     }
     let valid = verifier(&all, verify, now)?;
-    let ends = all.iter().filter(|one| one.is_valid(now)).map(|one| one.ends);
-    let begins = all.iter().filter(|one| one.begins > now).map(|one| one.begins - 1);
-    let until = ends.chain(begins).min().unwrap_or(i64::MAX);
+    let until = last_second(&all, now);
     Ok(ClientCheck {
         verifier: Arc::new(ValidAuthorities { all, verify, valid, until }),
         remarks,
     })
+}
+
+/// Returns the last second, since 1970, in which the same authorities are valid as at `now`.
+fn last_second(all: &[ClientAuthority], now: i64) -> i64 {
+    let ends = all.iter().filter(|one| one.is_valid(now)).map(|one| one.ends);
+    let begins = all.iter().filter(|one| one.begins > now).map(|one| one.begins - 1);
+    ends.chain(begins).min().unwrap_or(i64::MAX)
 }
 
 /// Returns the check by those authorities that are valid at `now`.
@@ -116,13 +156,30 @@ impl ClientAuthority {
 
 /// The check by those authorities that are valid at the time of the handshake.
 #[derive(Debug)]
-struct ValidAuthorities {
+pub(crate) struct ValidAuthorities {
     all: Vec<ClientAuthority>,
     verify: ClientVerify,
     /// The check by those that were valid when this was made.
     valid: Arc<dyn ClientCertVerifier>,
     /// The last second in which the same ones are valid, since 1970.
     until: i64,
+}
+
+impl ValidAuthorities {
+    /// Returns the last second, since 1970, for which a check at `now` of a client's certificate,
+    /// with those that the client has sent behind it, holds. The library does not tell which
+    /// authority has decided: the first one to end counts.
+    pub(super) fn holds_until(
+        &self,
+        certificate: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
+        now: i64,
+    ) -> i64 {
+        let all = [certificate].into_iter().chain(chain);
+        // A certificate that cannot be read vouches for nothing.
+        let ends = all.map(|one| CertificateFacts::read(one).map_or(i64::MIN, |facts| facts.ends));
+        ends.chain([last_second(&self.all, now)]).min().unwrap_or(i64::MIN)
+    }
 }
 
 impl ClientCertVerifier for ValidAuthorities {
@@ -221,6 +278,15 @@ mod tests {
         assert!(lets_in(&early, &of_new, START_OF_2020 + 2));
         let late = check(START_OF_2020 + 2 * YEAR).unwrap();
         assert!(late.remarks[0].contains("expired: it ended at Fri, 01 Jan 2021"), "{late:?}");
+        let passed = |since, now| passed_ends(&both, since, now).unwrap();
+        let ends = START_OF_2020 + YEAR;
+        assert_eq!(passed(START_OF_2020, ends).next, Some(ends));
+        let first = passed(ends, ends + 1);
+        assert_eq!(first.remarks.len(), 1, "{first:?}");
+        assert!(!first.is_last && first.next > Some(ends));
+        assert_eq!(passed(ends + 1, ends + 9).remarks, Vec::<String>::new(), "told once");
+        let last = passed(ends + 1, START_OF_2020 + 30 * YEAR);
+        assert!(last.remarks.len() == 1 && last.is_last && last.next.is_none(), "{last:?}");
         let why = clients_at(old.as_bytes(), ClientVerify::Optional, START_OF_2020 + 2 * YEAR);
         assert!(why.unwrap_err().starts_with("none of the authorities can be used: "));
     }

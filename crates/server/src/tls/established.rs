@@ -47,9 +47,14 @@ impl EstablishedTls {
         if host.eq_ignore_ascii_case(name.as_bytes()) || (is_same_site && !has_own_root) {
             return false;
         }
+        !self.is_for(thread, host)
+    }
+
+    /// Whether a certificate of the site that the client has seen is for `host`.
+    pub(crate) fn is_for(&self, thread: &Thread, host: &[u8]) -> bool {
         let host = String::from_utf8_lossy(host).to_ascii_lowercase();
         let tls = thread.shared.tls.as_ref();
-        !tls.is_some_and(|tls| tls.certificates.covers(self.site, &host))
+        tls.is_some_and(|tls| tls.certificates.covers(self.site, &host))
     }
 }
 

@@ -292,7 +292,7 @@ pub(super) fn site_for(
         return Err(none());
     }
     let has_one = match name {
-        Some(_) => tls.is_for(site, &host),
+        Some(_) => tls.answers(site, &host),
         None => tls.certificates.has_any(site.number()),
     };
     has_one.then_some(site.number()).ok_or_else(none)

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use howdah_config::{CipherPolicy, ClientVerify, Config, SiteSettings, TlsVersion};
+use howdah_config::{CertificateSource, CipherPolicy, ClientVerify, Config, SiteTls, TlsVersion};
 use howdah_http::CertificateVariables;
 use howdah_site::Site;
 use rustls::crypto::{CryptoProvider, GetRandomFailed, aws_lc_rs};
@@ -18,7 +18,8 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{CipherSuite, ServerConfig, SupportedProtocolVersion, version};
 
 use super::certificates::Certificates;
-use super::client_authorities::clients;
+use super::client_authorities::{ValidAuthorities, clients};
+use super::client_sessions;
 use super::established::HttpsPorts;
 use super::pair::{self, SitePairs};
 use super::tickets::{NoTickets, SiteTickets, TicketKeys, Tickets};
@@ -57,8 +58,37 @@ pub(crate) struct TlsPolicy {
 /// The settings of a site's sessions.
 #[derive(Debug)]
 struct SiteSessions {
-    tcp: Arc<ServerConfig>,
+    tcp: TcpSite,
     quic: QuicSite,
+}
+
+/// The settings of a site's sessions over TCP.
+#[derive(Debug)]
+enum TcpSite {
+    /// The same for all connections.
+    Shared(Arc<ServerConfig>),
+    /// Each connection has its own, which know when the client's certificate ends.
+    Own(Box<OwnSettings>),
+}
+
+/// What the settings of one connection are made of.
+#[derive(Debug)]
+struct OwnSettings {
+    tls: SiteTls,
+    certificates: Arc<SiteCertificates>,
+    check: Arc<ValidAuthorities>,
+    tickets: Arc<SiteTickets>,
+    has_http2: bool,
+}
+
+impl OwnSettings {
+    fn make(&self) -> Result<Arc<ServerConfig>, String> {
+        let (verifier, tickets) = client_sessions::of_connection(&self.check, &self.tickets);
+        let certificates = Arc::clone(&self.certificates);
+        let mut made = settings(&self.tls, certificates, Some(verifier), self.has_http2)?;
+        made.ticketer = tickets;
+        Ok(Arc::new(made))
+    }
 }
 
 /// The demands of a site on its sessions of QUIC.
@@ -68,7 +98,7 @@ pub(super) enum QuicSite {
     Usual,
     /// Certificates of clients.
     Certificates {
-        verifier: Arc<dyn ClientCertVerifier>,
+        check: Arc<ValidAuthorities>,
         /// The demands as tickets name them.
         demands: Arc<[u8]>,
     },
@@ -156,19 +186,27 @@ impl TlsPolicy {
         Some(all.get(site)?.as_ref()?.quic.clone())
     }
 
-    /// Returns whether the site has a certificate for `host`, which is in lower case: one of its
-    /// certificates is for the host, or the site lists the host and its names have no certificates
-    /// on demand. If they do, notes that a visitor asks for `host`.
+    /// Returns whether one of the site's certificates is for `host`, which is in lower case. If its
+    /// names have certificates on demand, notes that a visitor asks for `host`.
     pub(crate) fn is_for(&self, site: &Site, host: &str) -> bool {
         let number = site.number();
         let is_covered = self.certificates.covers(number, host);
         if let Some(demands) = self.demands.as_ref().filter(|demands| demands.has(number)) {
             demands.note(site, host, is_covered);
-            return is_covered;
         }
         is_covered
-            || (self.certificates.has_any(number)
-                && site.config().hosts.iter().any(|pattern| pattern.lists(host)))
+    }
+
+    /// Returns whether a client that asks for `host`, which is in lower case, is shown a
+    /// certificate of the site: one for the host, or one for other names where the configuration
+    /// names the site's certificates and the site lists the host. The operator has chosen that one,
+    /// and Apache and nginx show it, too.
+    pub(super) fn answers(&self, site: &Site, host: &str) -> bool {
+        let lists = || site.config().hosts.iter().any(|pattern| pattern.lists(host));
+        self.is_for(site, host)
+            || (shows_others(&site.config().tls)
+                && self.certificates.has_any(site.number())
+                && lists())
     }
 
     /// Returns why the files of a site cannot be used; `None` if they can be, or if it has none.
@@ -194,7 +232,10 @@ impl TlsPolicy {
     /// Returns the settings of a site; `None` if it can have no sessions.
     pub(crate) fn settings(&self, site: usize) -> Option<Arc<ServerConfig>> {
         let all = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
-        Some(Arc::clone(&all.get(site)?.as_ref()?.tcp))
+        match &all.get(site)?.as_ref()?.tcp {
+            TcpSite::Shared(settings) => Some(Arc::clone(settings)),
+            TcpSite::Own(own) => own.make().ok(),
+        }
     }
 }
 
@@ -211,62 +252,81 @@ impl SiteSessions {
         if !site.tls.is_on() || (site.tls.client_ca.is_some() && authorities.is_none()) {
             return Ok(None);
         }
-        let resolver = SiteCertificates {
+        let resolver = Arc::new(SiteCertificates {
             certificates: Arc::clone(certificates),
             site: number,
-        };
+            shows_others: shows_others(&site.tls),
+        });
         let check = |text| clients(text, site.tls.client_verify).map(|check| check.verifier);
-        let verifier = authorities.map(check).transpose()?;
-        let mut tcp = settings(site, resolver, verifier.clone())?;
+        let check = authorities.map(check).transpose()?;
         let demands = authorities.map(|text| demands(site.tls.client_verify, text));
-        // Sessions are with the clients, in tickets whose keys are forgotten. Those that the server
-        // kept would have no end.
-        tcp.session_storage = Arc::new(NoServerSessionStorage {});
-        tcp.ticketer = Arc::new(SiteTickets {
+        let site_tickets = Arc::new(SiteTickets {
             tickets: Arc::clone(tickets),
             demands: demands.clone().unwrap_or_default(),
         });
-        let quic = match (verifier, demands) {
-            (Some(verifier), Some(demands)) => {
-                let demands = demands.into();
-                QuicSite::Certificates { verifier, demands }
-            }
-            _ if site.tls.early_data => {
+        let has_http2 = config.http2.enabled;
+        if let (Some(check), Some(demands)) = (check, demands) {
+            let own = OwnSettings {
+                tls: site.tls.clone(),
+                certificates: resolver,
+                check: Arc::clone(&check),
+                tickets: site_tickets,
+                has_http2,
+            };
+            own.make()?;
+            let quic = QuicSite::Certificates { check, demands: demands.into() };
+            return Ok(Some(SiteSessions { tcp: TcpSite::Own(Box::new(own)), quic }));
+        }
+        let mut tcp = settings(&site.tls, resolver, None, has_http2)?;
+        tcp.ticketer = site_tickets;
+        let quic = match site.tls.early_data {
+            true => {
                 // A session is taken out with its first use: early data is answered once
                 // (RFC 8446 §8.1).
                 let sessions = ServerSessionMemoryCache::new(EARLY_SESSIONS);
                 accept_early_data(&mut tcp, sessions.clone(), MOST_EARLY_DATA);
                 QuicSite::EarlyData(sessions)
             }
-            _ => QuicSite::Usual,
+            false => QuicSite::Usual,
         };
-        let speaks = |protocol: &[u8]| config.http2.enabled || protocol != HTTP2;
-        tcp.alpn_protocols.retain(|protocol| speaks(protocol));
-        Ok(Some(SiteSessions { tcp: Arc::new(tcp), quic }))
+        Ok(Some(SiteSessions {
+            tcp: TcpSite::Shared(Arc::new(tcp)),
+            quic,
+        }))
     }
 }
 
+/// Whether a site shows its certificates also for names that they are not for. Of ordered ones each
+/// is for one name, and a name without one has none yet.
+pub(super) fn shows_others(tls: &SiteTls) -> bool {
+    tls.source != CertificateSource::Auto
+}
+
 /// Returns the demands of a site on its clients, to which its tickets are bound: a session that
-/// began without a certificate must not go on where one is required.
+/// began without a certificate must not go on where one is required. Former programs made tickets
+/// without ends.
 fn demands(verify: ClientVerify, authorities: &[u8]) -> Vec<u8> {
     let verify = match verify {
-        ClientVerify::Require => b"require\n",
-        ClientVerify::Optional => &b"optional\n"[..],
+        ClientVerify::Require => &b"require, with ends\n"[..],
+        ClientVerify::Optional => b"optional, with ends\n",
     };
     [verify, authorities].concat()
 }
 
+/// Makes settings whose sessions are with the clients, in tickets whose keys are forgotten. Those
+/// that the server kept would have no end. The caller adds the tickets.
 fn settings(
-    site: &SiteSettings,
-    resolver: SiteCertificates,
+    tls: &SiteTls,
+    certificates: Arc<SiteCertificates>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
+    has_http2: bool,
 ) -> Result<ServerConfig, String> {
     const BOTH: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
-    let versions = match site.tls.min_version {
+    let versions = match tls.min_version {
         TlsVersion::Tls12 => BOTH,
         TlsVersion::Tls13 => &BOTH[..1],
     };
-    let provider = match site.tls.ciphers {
+    let provider = match tls.ciphers {
         CipherPolicy::Intermediate => Arc::clone(provider()),
         CipherPolicy::Modern => modern(),
     };
@@ -277,8 +337,10 @@ fn settings(
         None => builder.with_no_client_auth(),
         Some(verifier) => builder.with_client_cert_verifier(verifier),
     };
-    let mut settings = builder.with_cert_resolver(Arc::new(resolver));
-    settings.alpn_protocols = PROTOCOLS.iter().map(|protocol| protocol.to_vec()).collect();
+    let mut settings = builder.with_cert_resolver(certificates);
+    settings.session_storage = Arc::new(NoServerSessionStorage {});
+    let spoken = PROTOCOLS.iter().filter(|protocol| has_http2 || **protocol != HTTP2);
+    settings.alpn_protocols = spoken.map(|protocol| protocol.to_vec()).collect();
     Ok(settings)
 }
 
@@ -360,12 +422,15 @@ pub(super) fn take_chosen() -> Option<Arc<CertificateVariables>> {
 struct SiteCertificates {
     certificates: Arc<Certificates>,
     site: usize,
+    /// Whether certificates are shown for names that they are not for.
+    shows_others: bool,
 }
 
 impl ResolvesServerCert for SiteCertificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let (name, schemes) = (hello.server_name(), hello.signature_schemes());
-        let pair = self.certificates.choose(self.site, name, schemes)?;
+        let asked = (name, self.shows_others);
+        let pair = self.certificates.choose(self.site, asked, schemes)?;
         CHOSEN.set(Some(Arc::clone(&pair.variables)));
         Some(Arc::clone(&pair.certified))
     }

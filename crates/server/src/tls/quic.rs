@@ -29,9 +29,9 @@ use rustls::{CipherSuite, ServerConfig, version};
 
 use super::established::EstablishedTls;
 use super::handshake::site_for;
-use super::policy::{QuicSite, TlsPolicy, accept_early_data, provider};
+use super::policy::{QuicSite, TlsPolicy, accept_early_data, provider, shows_others};
 use super::tickets::{SiteTickets, Tickets};
-use super::{certificate_variables, facts};
+use super::{certificate_variables, client_sessions, facts};
 use crate::front::FrontShared;
 
 /// HTTP/3 in ALPN.
@@ -115,7 +115,7 @@ struct Notes {
 struct SessionSettings {
     tls: ServerConfig,
     /// `None`: the sessions are kept.
-    tickets: Option<Arc<SiteTickets>>,
+    tickets: Option<Arc<dyn ProducesTickets>>,
 }
 
 impl SessionSettings {
@@ -123,11 +123,17 @@ impl SessionSettings {
         let builder = ServerConfig::builder_with_provider(Arc::clone(provider()))
             .with_protocol_versions(&[&version::TLS13])
             .map_err(|error| error.to_string())?;
-        let (builder, demands) = match site {
-            QuicSite::Certificates { verifier, demands } => {
-                (builder.with_client_cert_verifier(Arc::clone(verifier)), demands.to_vec())
+        let of_site = |demands| {
+            let tickets = Arc::clone(tickets);
+            Arc::new(SiteTickets { tickets, demands })
+        };
+        let (builder, own_tickets) = match site {
+            QuicSite::Certificates { check, demands } => {
+                let (verifier, tickets) =
+                    client_sessions::of_connection(check, &of_site(demands.to_vec()));
+                (builder.with_client_cert_verifier(verifier), tickets)
             }
-            _ => (builder.with_no_client_auth(), Vec::new()),
+            _ => (builder.with_no_client_auth(), of_site(Vec::new()) as _),
         };
         // Each session has a resolver of its own.
         let mut tls = builder.with_cert_resolver(Arc::new(NoCertificates));
@@ -138,7 +144,7 @@ impl SessionSettings {
                 accept_early_data(&mut tls, Arc::clone(sessions), u32::MAX);
                 None
             }
-            _ => Some(Arc::new(SiteTickets { tickets: Arc::clone(tickets), demands })),
+            _ => Some(own_tickets),
         };
         Ok(SessionSettings { tls, tickets })
     }
@@ -283,7 +289,9 @@ impl ResolvesServerCert for NotingResolver {
             .map(|suite| self.notes.cipher.set(*suite));
         let _ = self.notes.site.set(site);
         let _ = name.map(|name| self.notes.name.set(name.into()));
-        let pair = tls.certificates.choose(site, name, hello.signature_schemes())?;
+        let shows_others = shows_others(&self.site.shared.config.sites.get(site)?.tls);
+        let asked = (name, shows_others);
+        let pair = tls.certificates.choose(site, asked, hello.signature_schemes())?;
         let _ = self.notes.server.set(Arc::clone(&pair.variables));
         Some(Arc::clone(&pair.certified))
     }
@@ -298,7 +306,7 @@ impl fmt::Debug for NotingResolver {
 /// The tickets of a connection.
 #[derive(Debug)]
 struct NotingTickets {
-    tickets: Arc<SiteTickets>,
+    tickets: Arc<dyn ProducesTickets>,
     notes: Arc<Notes>,
 }
 

@@ -16,7 +16,12 @@ mod renewal;
 mod wildcards;
 mod wrong_connection;
 
-use std::io::Read;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use rustls::ClientConnection;
+use rustls::pki_types::ServerName;
 
 use self::client::{Authority, Trust};
 use crate::site::Site;
@@ -109,6 +114,37 @@ fn files_and_scripts_are_served_over_tls() {
     let plain = site.ask("GET", "/a.txt", &[("Host", "plain.example")], b"");
     assert_eq!(plain.text(), "hello", "the other listener is in the clear");
     assert_eq!(site.log_lines("handshake"), Vec::<String>::new());
+}
+
+/// curl offers the protocol with `--http1.0`.
+#[test]
+fn clients_may_offer_http_1_0_and_nothing_unknown() {
+    let (site, authority) = site(&[("a.txt", "hello")], "");
+    let address = site.server.addresses()[1];
+    let connect = |protocols: &[&[u8]]| {
+        let mut settings = authority.client(Trust::Tls13).settings();
+        settings.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        let name = ServerName::try_from("a.example").unwrap();
+        let session = ClientConnection::new(Arc::new(settings), name).unwrap();
+        let socket = TcpStream::connect_timeout(&address, PATIENCE).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        rustls::StreamOwned::new(session, socket)
+    };
+    for (offer, chosen) in [
+        (&[&b"http/1.0"[..]][..], &b"http/1.0"[..]),
+        (&[b"http/0.9", b"http/1.0", b"http/1.1"], b"http/1.1"),
+    ] {
+        let mut stream = connect(offer);
+        stream.write_all(b"GET /a.txt HTTP/1.0\r\nHost: a.example\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.contains(" 200 ") && answer.ends_with("\r\n\r\nhello"), "{answer}");
+        assert_eq!(stream.conn.alpn_protocol(), Some(chosen));
+    }
+    for offer in [&b"http/0.9"[..], b"imap"] {
+        let error = connect(&[offer]).write_all(b"GET /a.txt HTTP/1.0\r\n\r\n").unwrap_err();
+        assert!(error.to_string().contains("NoApplicationProtocol"), "{error}");
+    }
 }
 
 #[test]

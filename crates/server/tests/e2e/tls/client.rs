@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
@@ -14,7 +15,8 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme, version,
+    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    SupportedProtocolVersion, version,
 };
 
 use crate::support::{Folder, PATIENCE};
@@ -56,6 +58,11 @@ impl Authority {
             params.not_before = rcgen::date_time_ymd(2001, 1, 1);
             params.not_after = rcgen::date_time_ymd(2001, 4, 1);
         })
+    }
+
+    /// An authority whose last second is the one at this time.
+    pub fn until(ends: SystemTime) -> Authority {
+        Authority::with(|params| params.not_after = ends.into())
     }
 
     fn with(change: impl FnOnce(&mut CertificateParams)) -> Authority {
@@ -176,12 +183,8 @@ impl TlsClient {
     /// A client that trusts this authority, whose certificate is in PEM.
     pub fn trusting(authority: &[u8], trust: Trust) -> TlsClient {
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let versions: &[_] = match trust {
-            Trust::Tls12 => &[&version::TLS12],
-            Trust::Tls13 | Trust::OnlyRsa => &[&version::TLS13, &version::TLS12],
-        };
         let builder = ClientConfig::builder_with_provider(provider);
-        let builder = builder.with_protocol_versions(versions).unwrap();
+        let builder = builder.with_protocol_versions(versions(trust)).unwrap();
         let config = if trust == Trust::OnlyRsa {
             builder
                 .dangerous()
@@ -210,6 +213,11 @@ impl TlsClient {
         TlsClient::with_chain(authority, own, Vec::new())
     }
 
+    /// As [`showing`](TlsClient::showing), with the versions of `trust`.
+    pub fn showing_as(authority: &Authority, own: &Certified, trust: Trust) -> TlsClient {
+        TlsClient::with_versions(authority, own, Vec::new(), versions(trust))
+    }
+
     /// As [`showing`](TlsClient::showing), with the authority's certificate behind its own.
     pub fn showing_chain(authority: &Authority, own: &Certified) -> TlsClient {
         TlsClient::with_chain(authority, own, vec![authority.issuer.der().clone()])
@@ -226,13 +234,22 @@ impl TlsClient {
         own: &Certified,
         behind: Vec<CertificateDer<'static>>,
     ) -> TlsClient {
+        TlsClient::with_versions(authority, own, behind, versions(Trust::Tls13))
+    }
+
+    fn with_versions(
+        authority: &Authority,
+        own: &Certified,
+        behind: Vec<CertificateDer<'static>>,
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> TlsClient {
         let mut roots = RootCertStore::empty();
         roots.add(authority.issuer.der().clone()).unwrap();
         let chain = [vec![CertificateDer::from(own.der.clone())], behind].concat();
         let key = PrivateKeyDer::from_pem_slice(own.key.as_bytes()).unwrap();
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider);
-        let builder = builder.with_safe_default_protocol_versions().unwrap();
+        let builder = builder.with_protocol_versions(versions).unwrap();
         let config = builder.with_root_certificates(roots).with_client_auth_cert(chain, key);
         TlsClient(Arc::new(config.unwrap()))
     }
@@ -278,6 +295,14 @@ impl TlsClient {
             Ok(_) => panic!("the handshake with {name} was not refused"),
             Err(error) => error.to_string(),
         }
+    }
+}
+
+fn versions(trust: Trust) -> &'static [&'static SupportedProtocolVersion] {
+    const BOTH: &[&SupportedProtocolVersion] = &[&version::TLS12, &version::TLS13];
+    match trust {
+        Trust::Tls12 => &BOTH[..1],
+        Trust::Tls13 | Trust::OnlyRsa => BOTH,
     }
 }
 

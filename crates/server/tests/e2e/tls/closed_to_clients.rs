@@ -5,9 +5,12 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::panic::AssertUnwindSafe;
+use std::time::{Duration, SystemTime};
 
 use howdah_sys::signal::{SIGHUP, SIGUSR2};
 use quinn::{Endpoint, TransportConfig};
+use rustls::HandshakeKind;
 use serde_json::Value;
 
 use super::client::{self, Authority, TlsClient, Trust};
@@ -259,7 +262,66 @@ fn a_session_without_a_certificate_does_not_go_on_where_one_is_required() {
             "{refusal}"
         );
     }
-    let answered = http3.run(async {
+    assert!(!is_answered(&http3, address));
+}
+
+/// One of two authorities ends while the server runs. Sessions of its clients end with it.
+#[test]
+fn no_session_goes_on_when_the_authority_has_ended() {
+    // A machine may be too slow for the first ones.
+    let lives = [10, 40, 160].map(Duration::from_secs);
+    assert!(lives.into_iter().any(sessions_end_with_their_authority), "the machine is too slow");
+}
+
+/// Returns `false` if the authority has ended before all clients were there.
+fn sessions_end_with_their_authority(life: Duration) -> bool {
+    let ends = SystemTime::now() + life;
+    let (short, long) = (Authority::until(ends), Authority::new());
+    let members = Members::with(Some(&(short.pem() + &long.pem())), "", true);
+    let address = members.encrypted();
+    let own = short.certify_client("member");
+    let showing = |trust| TlsClient::showing_as(&members.authority, &own, trust);
+    let mut clients = [showing(Trust::Tls13), showing(Trust::Tls12)];
+    let mut follower = members.member(&long);
+    let settings = settings_with(showing(Trust::Tls13).settings());
+    let is_resumed = |client: &mut TlsClient| {
+        let mut wire = client.connect(address, "a.example");
+        assert_eq!(wire.ask("GET", "/a.txt", &[("Host", "a.example")], b"").text(), "x");
+        wire.tls().handshake_kind() == Some(HandshakeKind::Resumed)
+    };
+    let visited = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        for client in clients.iter_mut().chain([&mut follower]) {
+            assert!(!is_resumed(client));
+            assert!(is_resumed(client));
+        }
+        let mut http3 =
+            Http3::with_settings(address, "a.example", settings, TransportConfig::default());
+        assert_eq!(http3.get("/a.txt").text(), "x");
+        http3.reconnect();
+        assert_eq!(http3.get("/a.txt").text(), "x");
+        http3
+    }));
+    let http3 = match visited {
+        Ok(http3) => http3,
+        Err(_) if SystemTime::now() > ends => return false,
+        Err(failure) => std::panic::resume_unwind(failure),
+    };
+    // The last second is over with the next one.
+    wait_until("the authority has ended", || SystemTime::now() > ends + Duration::from_secs(1));
+    for client in &clients {
+        client.refused(address, "a.example");
+    }
+    assert!(!is_answered(&http3, address), "over QUIC");
+    let log = &members.site.server;
+    log.wait_for_log("ca.pem: an authority of clients is expired: it ended at");
+    is_resumed(&mut follower);
+    assert!(is_resumed(&mut follower), "sessions of other authorities go on");
+    true
+}
+
+/// Whether another connection of this client begins, and is kept.
+fn is_answered(http3: &Http3, address: SocketAddr) -> bool {
+    http3.run(async {
         let Ok(connection) =
             handshake(&http3.endpoint, &http3.settings, address, "a.example").await
         else {
@@ -270,6 +332,5 @@ fn a_session_without_a_certificate_does_not_go_on_where_one_is_required() {
             _ = connection.closed() => false,
             stream = connection.accept_uni() => stream.is_ok(),
         }
-    });
-    assert!(!answered);
+    })
 }

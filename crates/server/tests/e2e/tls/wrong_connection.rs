@@ -26,7 +26,9 @@ fn requests_in_the_clear_are_redirected_to_https() {
     for (method, host, target, status, location) in [
         ("GET", "a.example", "/a.txt?b=%20c", 301, Some(to("a.example", "/a.txt?b=%20c"))),
         ("HEAD", "A.EXAMPLE:8080", "/a.txt", 301, Some(to("a.example", "/a.txt"))),
-        ("POST", "b.example", "/none", 308, Some(to("b.example", "/none"))),
+        ("POST", "a.example", "/none", 308, Some(to("a.example", "/none"))),
+        // The site's certificate is not for this name: a browser could not follow.
+        ("GET", "b.example", "/a.txt", 200, None),
         ("GET", "a.example", "/.well-known/acme-challenge/token", 200, None),
         ("GET", "a.example", "/.well-known/acme-challenge/token?a=/", 200, None),
         ("GET", "c.example", "/a.txt", 200, None),
@@ -50,6 +52,9 @@ fn requests_in_the_clear_are_redirected_to_https() {
     }
     let mut wire = authority.connect(site.server.addresses()[1], "a.example", Trust::Tls13);
     assert_eq!(wire.ask("GET", "/a.txt", &[("Host", "a.example")], b"").status, 200);
+    // The certificate that the operator has chosen is shown nevertheless.
+    let refusal = authority.client(Trust::Tls13).refused(site.server.addresses()[1], "b.example");
+    assert!(refusal.contains("certificate not valid for name"), "{refusal}");
 }
 
 #[test]
@@ -110,7 +115,8 @@ fn responses_over_https_promise_to_use_it_alone() {
             ("own/a.txt", "y"),
         ],
         &format!(
-            "{LISTEN}[[site]]\nhosts = [\"a.example\"]\nroot = \"public\"\nphp = false\n\
+            "{LISTEN}trusted_proxies = [\"127.0.0.9\"]\n[[site]]\n\
+             hosts = [\"a.example\", \"b.example\"]\nroot = \"public\"\nphp = false\n\
              tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\", redirect = false, hsts = \
              \"{value}\" }}\n",
             folder.path().display()
@@ -123,8 +129,16 @@ fn responses_over_https_promise_to_use_it_alone() {
         let reply = wire.ask("GET", target, &[("Host", "a.example")], b"");
         assert_eq!(reply.field("strict-transport-security"), Some(expected), "{target}");
     }
+    // Nothing is promised for a name that the certificate is not for.
+    let reply = wire.ask("GET", "/a.txt", &[("Host", "b.example")], b"");
+    assert_eq!((reply.status, reply.field("strict-transport-security")), (200, None));
     let plain = site.ask("GET", "/a.txt", &[("Host", "a.example")], b"");
     assert_eq!((plain.status, plain.field("strict-transport-security")), (200, None));
+    // A proxy that has received a request over https has a certificate of its own.
+    let mut proxy = crate::wire::Wire::connect_from([127, 0, 0, 9], site.server.address());
+    let fields = [("Host", "b.example"), ("X-Forwarded-Proto", "https")];
+    let reply = proxy.ask("GET", "/a.txt", &fields, b"");
+    assert_eq!(reply.field("strict-transport-security"), Some(value));
 }
 
 #[test]
