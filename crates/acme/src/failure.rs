@@ -34,6 +34,25 @@ impl Failure {
         }
     }
 
+    /// A failure of one challenge, after which another one may succeed.
+    pub(crate) fn of_challenge(reason: impl Into<String>) -> Failure {
+        Failure {
+            kind: FailureKind::OtherChallenge,
+            reason: reason.into(),
+        }
+    }
+
+    /// The same failure, where `has_untried` tells whether there is another challenge.
+    pub(crate) fn settled(self, has_untried: bool) -> Failure {
+        match self.kind {
+            FailureKind::OtherChallenge if !has_untried => Failure {
+                kind: FailureKind::Refused,
+                reason: self.reason,
+            },
+            _ => self,
+        }
+    }
+
     pub(crate) fn unreachable(reason: impl Into<String>) -> Failure {
         Failure {
             kind: FailureKind::Unreachable,

@@ -15,6 +15,7 @@ use crate::failure::{Failure, kind_of, text_of};
 use crate::message::ChallengeAnswer;
 use crate::names::is_wildcard;
 use crate::process::{Presented, Presenter};
+use crate::schedule::FailureKind;
 use crate::settings::{AcmeSettings, ChallengeKind};
 
 /// Time in which an authority must have checked a challenge, or have issued a certificate.
@@ -48,6 +49,16 @@ enum Answered {
 /// # Errors
 /// The failure. Nothing has changed on this machine.
 pub(crate) async fn obtain(
+    authority: &Authority,
+    settings: &AcmeSettings,
+    presenter: &Rc<Presenter>,
+    wanted: &WantedCertificate<'_>,
+) -> Result<Issued, Failure> {
+    let result = attempt(authority, settings, presenter, wanted).await;
+    result.map_err(|failure| failure.settled(has_untried(settings, wanted)))
+}
+
+async fn attempt(
     authority: &Authority,
     settings: &AcmeSettings,
     presenter: &Rc<Presenter>,
@@ -101,14 +112,25 @@ fn choose(
     settings: &AcmeSettings,
     wanted: &WantedCertificate<'_>,
 ) -> Result<ChallengeKind, Failure> {
-    let fits = |kind: &&ChallengeKind| !is_wildcard(wanted.name) || **kind == ChallengeKind::Dns01;
-    let fitting: Vec<ChallengeKind> = settings.challenges.iter().filter(fits).copied().collect();
+    let fitting = fitting(settings, wanted.name);
     match fitting.len() {
         0 => Err(Failure::local(
             "a wildcard needs the challenge dns-01: set `dns_hook` in [acme], or list the names",
         )),
         count => Ok(fitting[usize::try_from(wanted.refusals).unwrap_or(0) % count]),
     }
+}
+
+/// Returns the challenges that can be used for `name`.
+fn fitting(settings: &AcmeSettings, name: &str) -> Vec<ChallengeKind> {
+    let fits = |kind: &&ChallengeKind| !is_wildcard(name) || **kind == ChallengeKind::Dns01;
+    settings.challenges.iter().filter(fits).copied().collect()
+}
+
+/// Whether there is a challenge for the next order that was not tried.
+fn has_untried(settings: &AcmeSettings, wanted: &WantedCertificate<'_>) -> bool {
+    let tried = usize::try_from(wanted.refusals).unwrap_or(usize::MAX).saturating_add(1);
+    tried < fitting(settings, wanted.name).len()
 }
 
 /// Makes the order. An account that is no longer accepted is replaced.
@@ -168,7 +190,7 @@ async fn answer(
         }
         let Some(mut challenge) = authorization.challenge(type_of(kind)) else {
             let what = format!("the authority does not offer the challenge {}", kind.name());
-            return Err(Failure::refused(what));
+            return Err(Failure::of_challenge(what));
         };
         let keys = challenge.key_authorization();
         let identifier = challenge.identifier().identifier;
@@ -260,6 +282,9 @@ async fn failed_challenge(order: &mut Order, kind: ChallengeKind) -> Option<Fail
     .await;
     let problem = reason.or_else(|| order.state().error.clone())?;
     let mut failure = Failure::of_problem(&problem, None);
+    if failure.kind == FailureKind::Refused {
+        failure.kind = FailureKind::OtherChallenge;
+    }
     failure.reason = format!("{}: {}", kind.name(), text_of(&problem));
     Some(failure)
 }
@@ -318,6 +343,36 @@ mod tests {
                 subproblems: Vec::new(),
             });
             assert_eq!(is_about_former(&error, kind), is_repeated, "{kind}");
+        }
+    }
+    #[test]
+    fn each_challenge_is_tried_at_once_and_then_there_is_a_wait() {
+        use ChallengeKind::{Dns01, Http01, TlsAlpn01};
+        let settings = |challenges: &[ChallengeKind]| AcmeSettings {
+            directories: Vec::new(),
+            roots: Ok(Vec::new()),
+            email: None,
+            binding: None,
+            state: "/".into(),
+            challenges: challenges.to_vec(),
+            dns_hook: Vec::new(),
+            names: Vec::new(),
+            on_demand_per_hour: 0,
+            ask: None,
+        };
+        for (name, challenges, at_once) in [
+            ("example.org", &[Http01][..], 0),
+            ("example.org", &[Http01, TlsAlpn01], 1),
+            ("example.org", &[Http01, TlsAlpn01, Dns01], 2),
+            ("*.example.org", &[Http01, TlsAlpn01, Dns01], 0),
+        ] {
+            let settings = settings(challenges);
+            let kinds = (0..9).map(|refusals| {
+                let wanted = WantedCertificate { name, replaces: None, refusals };
+                Failure::of_challenge("no").settled(has_untried(&settings, &wanted)).kind
+            });
+            let found = kinds.take_while(|kind| *kind == FailureKind::OtherChallenge).count();
+            assert_eq!(found, at_once, "{name} {challenges:?}");
         }
     }
 }

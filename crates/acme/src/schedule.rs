@@ -64,6 +64,9 @@ pub enum FailureKind {
     RateLimited(Duration),
     /// The authority refuses this name: only this name waits.
     Refused,
+    /// The authority could not check a challenge, and there is one that was not tried: the next
+    /// order, which tries it, does not wait.
+    OtherChallenge,
     /// This machine has failed, whatever the authority.
     Local,
 }
@@ -266,6 +269,10 @@ impl Schedule {
             FailureKind::Refused => {
                 at.failures = 0;
                 one.delays[directory] = now.steady + self.random.about(refusal_delay(one.refusals));
+                one.refusals = one.refusals.saturating_add(1);
+            }
+            FailureKind::OtherChallenge => {
+                at.failures = 0;
                 one.refusals = one.refusals.saturating_add(1);
             }
             FailureKind::Local => {

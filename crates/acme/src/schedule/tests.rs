@@ -200,6 +200,28 @@ fn a_refused_name_fails_five_times_an_hour_at_most_and_no_other_name_waits() {
 }
 
 #[test]
+fn the_next_challenge_is_tried_at_once_and_all_together_fail_five_times_an_hour_at_most() {
+    for challenges in 1..=3 {
+        let mut failed = 0;
+        let mut world = World::new(1, 1, move |_, _, _| {
+            failed += 1;
+            match failed < challenges {
+                true => Answer::Fails(FailureKind::OtherChallenge),
+                false => Answer::Fails(FailureKind::Refused),
+            }
+        });
+        world.run(60);
+        assert_eq!(world.orders.len(), challenges, "{:?}", world.orders);
+        world.run(3 * DAY);
+        let at: Vec<u64> = world.orders.iter().map(|(at, ..)| *at).collect();
+        for (number, first) in at.iter().enumerate() {
+            let within = at[number..].iter().filter(|at| **at < first + HOUR).count();
+            assert!(within <= 5, "{within} orders within an hour: {at:?}");
+        }
+    }
+}
+
+#[test]
 fn a_rate_limit_is_obeyed() {
     let mut first = None;
     let mut world = World::new(5, 1, |certificate, _, now| {

@@ -4,6 +4,7 @@ mod account;
 mod many;
 mod on_demand;
 mod pebble;
+mod some_names;
 mod under_load;
 mod unreachable;
 

@@ -58,8 +58,7 @@ impl OrderPlan {
                 .to_owned()
         })?;
         let identity = front.map(|front| identity(environment, &state, front)).transpose()?;
-        let mut challenges: Vec<ChallengeKind> =
-            acme.challenges.iter().map(|challenge| kind(*challenge)).collect();
+        let mut challenges = challenges_of(config);
         if !acme.dns_hook.is_empty() && !challenges.contains(&ChallengeKind::Dns01) {
             challenges.push(ChallengeKind::Dns01);
         }
@@ -212,6 +211,16 @@ fn on_demand(sites: &[&SiteSettings], acme: &Acme) -> Vec<String> {
     hosts.into_iter().collect()
 }
 
+/// Returns the configured challenges without those that no listener can answer, if others are left.
+/// Where none is, another server may pass requests on.
+fn challenges_of(config: &Config) -> Vec<ChallengeKind> {
+    let all: Vec<_> = config.acme.challenges.iter().map(|challenge| kind(*challenge)).collect();
+    let is_plain = config.listen.iter().any(|listener| !listener.tls);
+    let can_succeed = |kind: &ChallengeKind| is_plain || *kind != ChallengeKind::Http01;
+    let left: Vec<_> = all.iter().copied().filter(can_succeed).collect();
+    if left.is_empty() { all } else { left }
+}
+
 fn kind(challenge: AcmeChallenge) -> ChallengeKind {
     match challenge {
         AcmeChallenge::Http01 => ChallengeKind::Http01,
@@ -255,8 +264,12 @@ mod tests {
     use super::*;
 
     fn config(hosts: &str, acme: &str) -> Config {
+        config_with("[\":443\"]", hosts, acme)
+    }
+
+    fn config_with(listen: &str, hosts: &str, acme: &str) -> Config {
         let text = format!(
-            "listen = [\":443\"]\n[acme]\nterms_agreed = true\n{acme}[[site]]\nhosts = [{hosts}]\n\
+            "listen = {listen}\n[acme]\nterms_agreed = true\n{acme}[[site]]\nhosts = [{hosts}]\n\
              root = \"/tmp\"\nphp = false\n"
         );
         Config::parse(&text, "howdah.toml").unwrap()
@@ -278,6 +291,22 @@ mod tests {
         let plan = found("dns_hook = [\"/bin/hook\", \"zone\"]\nstate_dir = \"acme\"\n");
         assert_eq!(plan.settings.names, ["*.example.org", "example.org"]);
         assert_eq!(plan.settings.challenges.last(), Some(&ChallengeKind::Dns01));
+    }
+
+    #[test]
+    fn a_challenge_that_no_listener_can_answer_is_left_out() {
+        use AcmeChallenge::{Dns01, Http01, TlsAlpn01};
+        let found = |listen: &str, challenges: &[AcmeChallenge]| {
+            let mut config = config_with(listen, "\"example.org\"", "");
+            config.acme.challenges = challenges.to_vec();
+            challenges_of(&config)
+        };
+        let (tls, both) = ("[\":443\"]", "[\":80\", \":443\"]");
+        use ChallengeKind as K;
+        assert_eq!(found(both, &[Http01, TlsAlpn01]), [K::Http01, K::TlsAlpn01]);
+        assert_eq!(found(tls, &[Http01, TlsAlpn01]), [K::TlsAlpn01]);
+        assert_eq!(found(tls, &[Http01, Dns01]), [K::Dns01]);
+        assert_eq!(found(tls, &[Http01]), [K::Http01]);
     }
 
     #[test]
