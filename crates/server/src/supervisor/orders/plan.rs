@@ -296,13 +296,13 @@ mod tests {
     #[test]
     fn a_challenge_that_no_listener_can_answer_is_left_out() {
         use AcmeChallenge::{Dns01, Http01, TlsAlpn01};
+        use ChallengeKind as K;
         let found = |listen: &str, challenges: &[AcmeChallenge]| {
             let mut config = config_with(listen, "\"example.org\"", "");
             config.acme.challenges = challenges.to_vec();
             challenges_of(&config)
         };
         let (tls, both) = ("[\":443\"]", "[\":80\", \":443\"]");
-        use ChallengeKind as K;
         assert_eq!(found(both, &[Http01, TlsAlpn01]), [K::Http01, K::TlsAlpn01]);
         assert_eq!(found(tls, &[Http01, TlsAlpn01]), [K::TlsAlpn01]);
         assert_eq!(found(tls, &[Http01, Dns01]), [K::Dns01]);
