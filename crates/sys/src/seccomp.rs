@@ -30,6 +30,15 @@ pub enum SeccompVerdict {
         /// Verdict if the masked argument is none of `values`.
         otherwise: Box<SeccompVerdict>,
     },
+    /// The verdict depends on whether an argument is 0, with all of its 64 bits: a null pointer.
+    Null {
+        /// Position of the argument, from 0.
+        index: u8,
+        /// Verdict if it is 0.
+        then: Box<SeccompVerdict>,
+        /// Verdict if it is not.
+        otherwise: Box<SeccompVerdict>,
+    },
 }
 
 impl SeccompVerdict {

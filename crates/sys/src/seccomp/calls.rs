@@ -39,6 +39,16 @@ pub fn number(name: &str) -> Option<Number> {
         ("syslog", libc::SYS_syslog),
         ("ioctl", libc::SYS_ioctl),
         ("socket", libc::SYS_socket),
+        ("listen", libc::SYS_listen),
+        ("prlimit64", libc::SYS_prlimit64),
+        ("setpriority", libc::SYS_setpriority),
+        ("ioprio_set", libc::SYS_ioprio_set),
+        ("sched_setaffinity", libc::SYS_sched_setaffinity),
+        ("sched_setscheduler", libc::SYS_sched_setscheduler),
+        ("sched_setparam", libc::SYS_sched_setparam),
+        ("sched_setattr", libc::SYS_sched_setattr),
+        ("migrate_pages", libc::SYS_migrate_pages),
+        ("move_pages", libc::SYS_move_pages),
     ];
     known.into_iter().find(|(known, _)| *known == name).map(|(_, number)| number)
 }
@@ -52,6 +62,27 @@ pub const OTHER_PROCESSES: &[Number] = calls![
     SYS_pidfd_getfd,
     SYS_kcmp,
 ];
+
+/// Changing how the kernel schedules a process, or where its memory is. The first argument is the
+/// process, 0 for the caller.
+pub const SCHEDULING: &[Number] = calls![
+    SYS_sched_setaffinity,
+    SYS_sched_setscheduler,
+    SYS_sched_setparam,
+    SYS_sched_setattr,
+    SYS_migrate_pages,
+    SYS_move_pages,
+];
+/// `prlimit`: its first argument is the process, 0 for the caller, its third one the new limit.
+pub const PRLIMIT: &[Number] = calls![SYS_prlimit64];
+/// `setpriority`: its first argument says what the second one is the number of.
+pub const SETPRIORITY: &[Number] = calls![SYS_setpriority];
+/// A first argument of [`SETPRIORITY`]: a process (`PRIO_PROCESS`), 0 for the caller.
+pub const PRIORITY_OF_PROCESS: u32 = 0;
+/// `ioprio_set`: as [`SETPRIORITY`], for the disk.
+pub const IOPRIO_SET: &[Number] = calls![SYS_ioprio_set];
+/// A first argument of [`IOPRIO_SET`]: a process (`IOPRIO_WHO_PROCESS`), 0 for the caller.
+pub const DISK_PRIORITY_OF_PROCESS: u32 = 1;
 
 /// Mounting, and changing the root folder.
 pub const MOUNTS: &[Number] = calls![
@@ -191,6 +222,8 @@ pub const TERMINAL_INPUT: &[u32] = &[0x5412, 0x541C];
 /// Requests of [`IOCTL`] that a server makes of its own descriptors: `FIONBIO`, `FIONREAD`,
 /// `TIOCOUTQ`, `FIOCLEX`, `TCGETS` and `TIOCGWINSZ`.
 pub const DESCRIPTOR_REQUESTS: &[u32] = &[0x5421, 0x541B, 0x5411, 0x5451, 0x5401, 0x5413];
+/// `listen`. Its arguments do not tell the socket's family.
+pub const LISTEN: &[Number] = calls![SYS_listen];
 /// Families of [`SOCKET`]: `AF_UNIX`.
 pub const UNIX: u32 = 1;
 /// Families of [`SOCKET`]: `AF_INET`.
@@ -207,8 +240,11 @@ pub const STREAM: u32 = 1;
 pub const DATAGRAM: u32 = 2;
 /// Protocols of a datagram: the usual one, and UDP by its number.
 pub const UDP: &[u32] = &[0, 17];
-/// Protocols of a stream: the usual one, and TCP by its number. MPTCP is another one.
+/// Protocols of a stream: the usual one, and TCP by its number. Landlock's rules for ports hold for
+/// no other one, such as MPTCP and SMC, which speak TCP, too.
 pub const TCP: &[u32] = &[0, 6];
+/// The `errno` for a protocol that is not supported. Programs that prefer MPTCP then take TCP.
+pub const NO_SUCH_PROTOCOL: i32 = libc::EPROTONOSUPPORT;
 /// The `errno` for a family of sockets that is not supported.
 pub const NO_SUCH_FAMILY: i32 = libc::EAFNOSUPPORT;
 

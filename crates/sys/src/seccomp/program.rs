@@ -83,8 +83,14 @@ fn search(ranges: &[(u32, &SeccompVerdict)]) -> Vec<sock_filter> {
 }
 
 fn leaf(verdict: &SeccompVerdict) -> Vec<sock_filter> {
-    let SeccompVerdict::Argument { index, mask, values, then, otherwise } = verdict else {
-        return vec![give(verdict)];
+    let (index, mask, values, then, otherwise) = match verdict {
+        SeccompVerdict::Argument { index, mask, values, then, otherwise } => {
+            (index, mask, values, then, otherwise)
+        }
+        SeccompVerdict::Null { index, then, otherwise } => {
+            return null_leaf(*index, then, otherwise);
+        }
+        SeccompVerdict::Allow | SeccompVerdict::Refuse(_) => return vec![give(verdict)],
     };
     let mut out = vec![statement(LOAD, low_word(*index))];
     if *mask != u32::MAX {
@@ -101,10 +107,30 @@ fn leaf(verdict: &SeccompVerdict) -> Vec<sock_filter> {
     out
 }
 
+/// Code that compares both halves of an argument with 0.
+fn null_leaf(index: u8, then: &SeccompVerdict, otherwise: &SeccompVerdict) -> Vec<sock_filter> {
+    let then = leaf(then);
+    let mut out = vec![
+        statement(LOAD, low_word(index)),
+        jump(JUMP_EQUAL, 0, 0, 2),
+        statement(LOAD, high_word(index)),
+        jump(JUMP_EQUAL, 0, 1, 0),
+        statement(JUMP, distance(then.len())),
+    ];
+    out.extend(then);
+    out.extend(leaf(otherwise));
+    out
+}
+
 /// Offset of the low 32 bits of an argument.
 fn low_word(index: u8) -> u32 {
     let first = ARGUMENTS + 8 * u32::from(index);
     if cfg!(target_endian = "big") { first + 4 } else { first }
+}
+
+/// Offset of the high 32 bits of an argument.
+fn high_word(index: u8) -> u32 {
+    low_word(index) ^ 4
 }
 
 fn give(verdict: &SeccompVerdict) -> sock_filter {
@@ -140,8 +166,11 @@ mod tests {
             ARCH => arch,
             _ => {
                 let argument = arguments[((offset - ARGUMENTS) / 8) as usize];
-                assert_eq!((offset - ARGUMENTS) % 8, 0, "the low half");
-                argument as u32
+                match (offset - ARGUMENTS) % 8 {
+                    0 => argument as u32,
+                    4 => (argument >> 32) as u32,
+                    _ => panic!("{offset}"),
+                }
             }
         };
         let (mut at, mut accumulator, mut steps) = (0, 0, 0);
@@ -211,7 +240,13 @@ mod tests {
             then: Box::new(SeccompVerdict::only(1, &[1])),
             otherwise: Box::new(SeccompVerdict::Refuse(97)),
         };
-        let program = rules.set(&[14], &nested).compile().program;
+        let null = SeccompVerdict::Null {
+            index: 1,
+            then: Box::new(SeccompVerdict::Allow),
+            otherwise: Box::new(SeccompVerdict::only(0, &[0])),
+        };
+        let rules = rules.set(&[14], &nested).set(&[15], &null);
+        let program = rules.compile().program;
         let rows = [
             (10, [0x0F, 0, 0], ALLOWED),
             (10, [0x1F, 0, 0], refused(1)),
@@ -227,6 +262,12 @@ mod tests {
             (14, [3, 1, 0], refused(97)),
             // The high half of an `int` argument means nothing to the kernel.
             (11, [0, 0xFFFF_FFFF_0000_0005, 0], ALLOWED),
+            (15, [0, 0, 0], ALLOWED),
+            (15, [7, 0, 0], ALLOWED),
+            (15, [0, 0x10, 0], ALLOWED),
+            (15, [7, 0x10, 0], refused(1)),
+            // That of a pointer means something.
+            (15, [7, 0x1_0000_0000, 0], refused(1)),
         ];
         for (number, [a, b, c], expected) in rows {
             let found = run(&program, ARCHITECTURE, number, [a, b, c, 0, 0, 0]).0;

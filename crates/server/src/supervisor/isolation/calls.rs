@@ -19,7 +19,12 @@ pub(super) fn of_pool(level: Sandbox, connect: Option<&[Destination]>) -> Seccom
         .set(calls::UNSHARE, &SeccompVerdict::without_bits(0, calls::NAMESPACES_TO_UNSHARE))
         // Typing into the terminal that the server was started from.
         .set(calls::IOCTL, &SeccompVerdict::none_of(1, calls::TERMINAL_INPUT))
-        .set(calls::SOCKET, &sockets(connect));
+        .set(calls::SOCKET, &sockets(connect))
+        // The kernel asks for the same user only, and pools may have one.
+        .set(calls::SCHEDULING, &SeccompVerdict::only(0, &[0]))
+        .set(calls::PRLIMIT, &own_limits())
+        .set(calls::SETPRIORITY, &own_priority(calls::PRIORITY_OF_PROCESS))
+        .set(calls::IOPRIO_SET, &own_priority(calls::DISK_PRIORITY_OF_PROCESS));
     if connect.is_some() {
         // A connection that is made while sending passes Landlock.
         rules = rules
@@ -27,7 +32,10 @@ pub(super) fn of_pool(level: Sandbox, connect: Option<&[Destination]>) -> Seccom
             .set(calls::SENDMSG, &SeccompVerdict::without_bits(2, calls::FAST_OPEN));
     }
     if level == Sandbox::Strict {
-        rules = rules.set(calls::PERSONALITY, &SeccompVerdict::only(0, USUAL_PERSONALITY));
+        rules = rules
+            .set(calls::PERSONALITY, &SeccompVerdict::only(0, USUAL_PERSONALITY))
+            // A socket that was not bound gets a port by this call, which Landlock does not see.
+            .set(calls::LISTEN, &SeccompVerdict::NOT_PERMITTED);
     }
     rules
 }
@@ -74,6 +82,26 @@ fn own_attributes() -> SeccompVerdict {
     }
 }
 
+/// Limits are set by the process itself, and read of every process.
+fn own_limits() -> SeccompVerdict {
+    SeccompVerdict::Null {
+        index: 2,
+        then: Box::new(SeccompVerdict::Allow),
+        otherwise: Box::new(SeccompVerdict::only(0, &[0])),
+    }
+}
+
+/// A priority is set by the process itself. `kind` says that the next argument is a process.
+fn own_priority(kind: u32) -> SeccompVerdict {
+    SeccompVerdict::Argument {
+        index: 0,
+        mask: u32::MAX,
+        values: vec![kind],
+        then: Box::new(SeccompVerdict::only(1, &[0])),
+        otherwise: Box::new(SeccompVerdict::NOT_PERMITTED),
+    }
+}
+
 fn dangerous() -> [&'static [calls::Number]; 8] {
     [
         calls::OTHER_PROCESSES,
@@ -90,8 +118,15 @@ fn dangerous() -> [&'static [calls::Number]; 8] {
 /// The sockets that a pool may make.
 fn sockets(connect: Option<&[Destination]>) -> SeccompVerdict {
     let Some(destinations) = connect else {
-        let usual = [calls::UNIX, calls::INET, calls::INET6, calls::NETLINK];
-        return families(&usual, SeccompVerdict::Allow);
+        let tcp = of_protocols(calls::TCP, SeccompVerdict::Refuse(calls::NO_SUCH_PROTOCOL));
+        let internet = SeccompVerdict::Argument {
+            index: 1,
+            mask: calls::SOCKET_TYPE,
+            values: vec![calls::STREAM],
+            then: Box::new(tcp),
+            otherwise: Box::new(SeccompVerdict::Allow),
+        };
+        return internet_or(internet, &[calls::UNIX, calls::NETLINK]);
     };
     let unix = destinations
         .iter()
@@ -110,12 +145,27 @@ fn sockets(connect: Option<&[Destination]>) -> SeccompVerdict {
     } else {
         &[calls::NETLINK]
     };
+    internet_or(internet, local)
+}
+
+/// Sockets of the families `local`, and those that `internet` allows.
+fn internet_or(internet: SeccompVerdict, local: &[u32]) -> SeccompVerdict {
     SeccompVerdict::Argument {
         index: 0,
         mask: u32::MAX,
         values: vec![calls::INET, calls::INET6],
         then: Box::new(internet),
         otherwise: Box::new(families(local, SeccompVerdict::Allow)),
+    }
+}
+
+fn of_protocols(protocols: &[u32], otherwise: SeccompVerdict) -> SeccompVerdict {
+    SeccompVerdict::Argument {
+        index: 2,
+        mask: u32::MAX,
+        values: protocols.to_vec(),
+        then: Box::new(SeccompVerdict::Allow),
+        otherwise: Box::new(otherwise),
     }
 }
 

@@ -134,6 +134,13 @@ fn a_strict_site_has_its_root_and_the_system_only() {
                 .to_owned(),
             "closed",
         ),
+        // A socket without an address gets one.
+        (
+            "$s = socket_create(AF_INET, SOCK_STREAM, 0); echo @socket_listen($s) ? 'open' : \
+             'closed';"
+                .to_owned(),
+            "closed",
+        ),
         ("echo mt_srand() ?? bin2hex(random_bytes(2)) ? 'open' : 'closed';".to_owned(), "open"),
         (write("/dev/null"), "open"),
     ];

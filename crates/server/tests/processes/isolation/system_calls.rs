@@ -46,9 +46,25 @@ fn attacks_through_system_calls_are_refused() {
         ("syslog", "10, 0, 0", EPERM),
         ("ioctl", "0, 0x5412, 0", EPERM),
         ("ioctl", "0, 0x7FFFFFFF00005412, 0", EPERM),
-        ("socket", "38, 5, 0", 97), // AF_ALG
-        ("socket", "40, 1, 0", 97), // AF_VSOCK
-        ("socket", "17, 3, 0", 97), // AF_PACKET
+        ("socket", "38, 5, 0", 97),         // AF_ALG
+        ("socket", "40, 1, 0", 97),         // AF_VSOCK
+        ("socket", "17, 3, 0", 97),         // AF_PACKET
+        ("socket", "2, 1, 262", 93),        // IPPROTO_MPTCP
+        ("socket", "10, 0x80801, 256", 93), // IPPROTO_SMC
+        // The zygote, a group, a user; addresses that are none.
+        ("prlimit64", "posix_getppid(), 7, 1, 0", EPERM),
+        ("prlimit64", "posix_getppid(), 7, 0x100000000, 0", EPERM),
+        ("setpriority", "0, posix_getppid(), 0", EPERM),
+        ("setpriority", "1, 0, 0", EPERM),
+        ("setpriority", "2, 0, 0", EPERM),
+        ("ioprio_set", "1, posix_getppid(), 0", EPERM),
+        ("ioprio_set", "3, 0, 0", EPERM),
+        ("sched_setaffinity", "posix_getppid(), 8, 1", EPERM),
+        ("sched_setscheduler", "posix_getppid(), 0, 1", EPERM),
+        ("sched_setparam", "posix_getppid(), 1", EPERM),
+        ("sched_setattr", "posix_getppid(), 1, 0", EPERM),
+        ("migrate_pages", "posix_getppid(), 0, 0, 0", EPERM),
+        ("move_pages", "posix_getppid(), 0, 0, 0, 0, 0", EPERM),
     ];
     for (name, arguments, expected) in rows {
         let found = sites.call(&format!("echo call({}, {arguments});", number(name)));
@@ -70,7 +86,7 @@ fn ordinary_work_goes_on() {
     if !can_run() {
         return;
     }
-    let sites = Sites::start("");
+    let sites = Sites::start("pcntl = true");
     let rows = [
         ("echo shell_exec('echo a | cat');", "a\n"),
         ("echo exec('sh -c \"sleep 0.01 & wait; echo done\"');", "done"),
@@ -93,6 +109,14 @@ fn ordinary_work_goes_on() {
         // Landlock and `/proc` permit what a debugger of the same program needs of itself.
         ("echo strlen(file_get_contents('/proc/self/maps')) > 100 ? 'yes' : 'no';", "yes"),
         ("echo shell_exec('head -c1 /proc/self/environ') ? 'yes' : 'no';", "yes"),
+        // A process sets its own limits and priorities.
+        ("echo shell_exec('nice -n 5 echo a');", "a\n"),
+        ("echo shell_exec('ionice -c 3 echo a');", "a\n"),
+        ("echo shell_exec('taskset 1 echo a');", "a\n"),
+        ("echo shell_exec('ulimit -n 64; ulimit -n');", "64\n"),
+        ("echo proc_nice(0) ? 'yes' : 'no';", "yes"),
+        ("echo pcntl_setpriority(0, 0) ? 'yes' : 'no';", "yes"),
+        ("$s = socket_create(AF_INET, SOCK_STREAM, SOL_TCP); echo $s ? 'yes' : 'no';", "yes"),
         ("echo shell_exec('git --version') ? 'yes' : 'no';", "yes"),
     ];
     for (code, expected) in rows {
