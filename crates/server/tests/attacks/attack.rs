@@ -15,6 +15,8 @@ pub struct Attack {
     pub default_user: bool,
     /// The folder above site A's document root belongs to site A's user.
     pub owns_home: bool,
+    /// The processes that site A's pool may have; `None` for the usual limit.
+    pub pids: Option<u64>,
     /// The pools must have shared memory of their own, which not every machine allows.
     pub needs_own_memory: bool,
 }
@@ -54,6 +56,7 @@ impl Attack {
             own_visitors: false,
             default_user: false,
             owns_home: false,
+            pids: None,
             needs_own_memory: false,
         }
     }
@@ -62,6 +65,12 @@ impl Attack {
     /// the machine's.
     pub const fn on_own_memory(mut self) -> Attack {
         self.needs_own_memory = true;
+        self
+    }
+
+    /// Limits the processes of site A's pool.
+    pub const fn with_pids(mut self, pids: u64) -> Attack {
+        self.pids = Some(pids);
         self
     }
 

@@ -67,7 +67,7 @@ attacks! {
     stop_own_pool: Attack::new("stop-own-pool", Script(1)).with_own_visitors();
     fork: Attack::new("fork", Script(3)).with_own_visitors();
     survive: Attack::new("survive", Script(1));
-    fork_bomb: Attack::new("fork-bomb", Script(2));
+    fork_bomb: Attack::new("fork-bomb", Script(2)).with_pids(200);
     log_flood: Attack::new("log-flood", Script(4));
     uploads: Attack::new("uploads", Client);
     user_names: Attack::new("user-names", Client);

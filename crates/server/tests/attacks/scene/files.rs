@@ -79,6 +79,7 @@ pub(super) fn configuration(folder: &Folder, attack: &Attack, users: &Users) -> 
     } else {
         format!("user = \"{a}\"\n")
     };
+    let pids = attack.pids.map(|pids| format!("pids = {pids}\n")).unwrap_or_default();
     let library = folder.path().join("a/loot/library.so");
     let extension = if attack.means == Means::Extension {
         format!(", extension = \"{}\"", library.display())
@@ -91,7 +92,7 @@ pub(super) fn configuration(folder: &Folder, attack: &Attack, users: &Users) -> 
         "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\nthreads = 2\n\
          [limits]\ndrain_timeout = \"3s\"\nspill_total = \"1G\"\n[log]\naccess = \"off\"\n\
          [[site]]\nname = \"a\"\nhosts = [\"a.example\"]\nroot = \"a/public\"\n\
-         [site.php]\n{user}mode = \"static\"\nworkers = 4\npcntl = true\n\
+         [site.php]\n{user}{pids}mode = \"static\"\nworkers = 4\npcntl = true\n\
          request_timeout = \"5s\"\nrequest_terminate_timeout = \"5s\"\nqueue_timeout = \"2s\"\n\
          state_dir = \"a/state\"\n\
          sandbox = \"off\"\nhide_processes = false\nprivate_tmp = false\nshm_size = \"8M\"\n\
