@@ -10,14 +10,13 @@ use std::ffi::CString;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 use std::io::ErrorKind;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use howdah_htaccess::compile::compile_asking;
 use howdah_htaccess::{CompileContext, Compiled, Mistake, MistakeKind, Place, Settings};
-use howdah_site::{DocumentPath, Site, Sites};
-use howdah_sys::open::{self, Access, Lookup, MOST_LINK_NAMES, MOST_LINKS};
+use howdah_site::{Site, Sites};
+use howdah_sys::open::{self, Access, Lookup};
 use howdah_sys::stat::Stat;
 
 pub use self::flaw::{Flaw, ReportFlaw};
@@ -26,6 +25,7 @@ use self::roots::Roots;
 use self::shard::{CacheShard, CachedDirectives, SHARDS};
 use crate::disk::Disk;
 use crate::freed_memory::FreedMemory;
+use crate::site_folders::SiteFolders;
 
 /// The directives that the threads of a front have compiled, each content once.
 ///
@@ -49,6 +49,7 @@ pub struct DirectiveCache {
     evicted: Mutex<HashMap<Owner, u64>>,
     removed: RemovedRules,
     freed: FreedMemory,
+    site_folders: Arc<SiteFolders>,
     /// The keys are random: an author of files cannot make two of them look alike.
     hashers: [foldhash::quality::RandomState; 2],
     tell: ReportFlaw,
@@ -76,6 +77,16 @@ impl DirectiveCache {
         }
     }
 
+    /// Lets links of a site lead into no folder of another one.
+    pub fn with_site_folders(self, folders: SiteFolders) -> DirectiveCache {
+        DirectiveCache { site_folders: Arc::new(folders), ..self }
+    }
+
+    /// The folders of all sites.
+    pub(crate) fn site_folders(&self) -> Arc<SiteFolders> {
+        Arc::clone(&self.site_folders)
+    }
+
     fn of(roots: Roots, most: u64, tell: ReportFlaw) -> DirectiveCache {
         DirectiveCache {
             roots,
@@ -86,6 +97,7 @@ impl DirectiveCache {
             evicted: Mutex::default(),
             removed: RemovedRules::default(),
             freed: FreedMemory::default(),
+            site_folders: Arc::default(),
             hashers: Default::default(),
             tell,
             most,
@@ -189,30 +201,6 @@ impl DirectiveCache {
             remarks: Vec::new(),
             asked: Vec::new(),
         }))
-    }
-
-    /// Reports that a `.htaccess` file cannot be read.
-    pub(crate) fn unreadable(&self, path: &DocumentPath, why: &str) {
-        if let Some(site) = self.roots.site(path.scope(), path.root().as_os_str().as_bytes()) {
-            let file = path.absolute().display();
-            let what = format!(
-                "{file}: it cannot be read ({why}), so what it covers is answered with 403"
-            );
-            (self.tell)(site, &Flaw::Unreadable(what));
-        }
-    }
-
-    /// Reports that a path leads through symbolic links that are too long.
-    pub(crate) fn too_many_names(&self, path: &DocumentPath) {
-        if let Some(site) = self.roots.site(path.scope(), path.root().as_os_str().as_bytes()) {
-            let what = format!(
-                "{}: the symbolic links on the way are more than {MOST_LINKS}, or their targets \
-                 have more than {MOST_LINK_NAMES} names together, so it is answered with 403; \
-                 shorten the links",
-                path.absolute().display()
-            );
-            (self.tell)(site, &Flaw::TooManyNames(what));
-        }
     }
 
     fn compiled(

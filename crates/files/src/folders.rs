@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use howdah_site::{DocumentPath, Rules, Symlinks};
 use howdah_sys::open;
@@ -17,6 +18,7 @@ use crate::disk::Disk;
 use crate::limits::StoreLimits;
 use crate::locate::{self, Obstacle, Reading};
 use crate::root_links;
+use crate::site_folders::SiteFolders;
 use crate::watches::{PathChange, WatchPlace, WatchedNames, Watches};
 
 /// A document root under one rule for links and one set of directives, held open.
@@ -29,6 +31,8 @@ pub(crate) struct OpenRoot {
     scope: u32,
     /// The directives of the configuration itself.
     base: Option<Rc<Rules>>,
+    /// The folders of all sites.
+    site_folders: Option<Arc<SiteFolders>>,
     folder: OwnedFd,
     identity: (u64, u64),
 }
@@ -85,8 +89,18 @@ impl OpenRoot {
     ) -> Result<OpenRoot, Obstacle> {
         let name = path.root();
         let root = OpenRoot::without_directives(name, path.symlinks(), disk)?;
+        let site_folders = directives.map(DirectiveCache::site_folders);
+        let is_closed =
+            |folders: &Arc<SiteFolders>| folders.close(&root.real_path, root.path.as_bytes());
+        if path.symlinks() != Symlinks::Follow
+            && site_folders.as_ref().is_some_and(is_closed)
+            && !root_links::are_of_administrator(name)?
+        {
+            return Err(Obstacle::OtherSite);
+        }
         Ok(OpenRoot {
             number,
+            site_folders,
             scope: path.scope(),
             base: directives
                 .and_then(|directives| {
@@ -118,6 +132,7 @@ impl OpenRoot {
             symlinks,
             scope: 0,
             base: None,
+            site_folders: None,
         })
     }
 
@@ -147,6 +162,13 @@ impl OpenRoot {
     /// The directives of the configuration itself.
     pub(crate) fn base(&self) -> Option<&Rc<Rules>> {
         self.base.as_ref()
+    }
+
+    /// Whether a path without links is in a folder of another site.
+    pub(crate) fn is_closed_to_it(&self, target: &Path) -> bool {
+        self.site_folders
+            .as_ref()
+            .is_some_and(|folders| folders.close(target, self.path()))
     }
 
     pub(crate) fn folder(&self) -> BorrowedFd<'_> {
@@ -352,7 +374,12 @@ impl Folders {
                 watched = watched && self.watches.add(folder.as_fd(), place, WatchedNames::All);
                 true
             }
-            Err(Obstacle::Missing | Obstacle::Forbidden | Obstacle::TooManyNames) => false,
+            Err(
+                Obstacle::Missing
+                | Obstacle::Forbidden
+                | Obstacle::TooManyNames
+                | Obstacle::OtherSite,
+            ) => false,
             Err(Obstacle::Failed(_) | Obstacle::Postponed) => {
                 watched = false;
                 is_known = false;

@@ -173,9 +173,13 @@ impl Store {
             }
             Ok(Some(EntryKind::Missing)) | Err(Obstacle::Missing) => FolderDirectives::Nothing,
             // A folder, a pipe, a file without read permission.
-            Ok(_) | Err(Obstacle::Forbidden | Obstacle::TooManyNames | Obstacle::Postponed) => {
-                FolderDirectives::Denied
-            }
+            Ok(_)
+            | Err(
+                Obstacle::Forbidden
+                | Obstacle::TooManyNames
+                | Obstacle::OtherSite
+                | Obstacle::Postponed,
+            ) => FolderDirectives::Denied,
             Err(Obstacle::Failed(error)) => {
                 self.tell_unreadable(file, &error.to_string());
                 FolderDirectives::Denied

@@ -68,6 +68,9 @@
 //! | `owner` | followed | followed if it belongs to root or to the owner of what it leads to, else 403 |
 //! | `follow` | followed | followed |
 //!
+//! With `owner`, a link that does not belong to root is not followed into a folder of another site
+//! ([`SiteFolders`]) either.
+//!
 //! Only regular files are sent; devices, pipes and sockets are 403 and never block. A file named
 //! like a PHP source is never sent, whatever the caller asks.
 
@@ -97,6 +100,7 @@ mod passwords;
 mod readable;
 mod representation;
 mod root_links;
+mod site_folders;
 mod store;
 mod system_types;
 mod tree;
@@ -115,6 +119,7 @@ pub use named::ListedName;
 pub use passwords::SiteUser;
 pub use representation::{CacheableCoding, CompressedCache, Representation};
 pub use root_links::{LinkedPath, foreign_root_link, real_path};
+pub use site_folders::{RootName, SiteFolders};
 pub use store::{Store, StoreFigures};
 pub use system_types::use_system_types;
 pub use tree::{DocumentTree, TreeFolder};

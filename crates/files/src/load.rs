@@ -68,6 +68,10 @@ impl Store {
                 self.tell_too_many_names(path);
                 (EntryKind::Forbidden, None)
             }
+            Err(Obstacle::OtherSite) => {
+                self.tell_other_site(path);
+                (EntryKind::Forbidden, None)
+            }
             // No entry is made: the disk would have to be asked again anyway.
             Err(obstacle) => return Err(obstacle),
         };
@@ -183,6 +187,14 @@ impl Store {
             self.tell_unreadable(path, "the symbolic links on the way are too many or too long");
         } else if let Some(directives) = &self.directives {
             directives.too_many_names(path);
+        }
+    }
+
+    fn tell_other_site(&self, path: &DocumentPath) {
+        if path.is_htaccess() {
+            self.tell_unreadable(path, "a symbolic link leads into a folder of another site");
+        } else if let Some(directives) = &self.directives {
+            directives.link_to_other_site(path);
         }
     }
 

@@ -5,11 +5,11 @@
 //! that is checked is the file that is opened, whatever is renamed meanwhile; a `..` in a link goes
 //! back to the descriptor before it, not to where the folder may have been moved to.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use howdah_http::Status;
 use howdah_site::{PathKind, Symlinks};
@@ -42,6 +42,8 @@ pub(crate) enum Obstacle {
     Forbidden,
     /// The path leads through too many links, or through links with too many names.
     TooManyNames,
+    /// A link leads into a folder of another site.
+    OtherSite,
     /// A failure: no descriptors left, a broken disk.
     Failed(io::Error),
     /// Another store has to look first: the disk would have to be waited for, a file of directives
@@ -126,6 +128,8 @@ struct LinkWalk<'a> {
 struct OpenFolder {
     fd: OwnedFd,
     stat: Stat,
+    /// Its name; empty for the folder where the walk began.
+    name: Vec<u8>,
     /// Whether this is the root or below it.
     inside: bool,
 }
@@ -191,7 +195,7 @@ impl<'a> LinkWalk<'a> {
         let fd = self.step(folder, &name, Access::Point)?;
         let stat = Stat::of(fd.as_fd())?;
         match stat.file_type() {
-            FileType::Directory => self.push_folder(fd, stat),
+            FileType::Directory => self.push_folder(fd, stat, name.into_bytes()),
             FileType::Link => self.follow(&open::link_target(fd.as_fd())?, stat.owner)?,
             _ => self.end = Some((name, Located { file: fd, stat, readable: false })),
         }
@@ -241,9 +245,27 @@ impl<'a> LinkWalk<'a> {
             Symlinks::Inside => here.inside,
             // Links of root are the administrator's decision; another owner can only give away its
             // own files.
-            Symlinks::Owner => here.inside || owner == 0 || owner == target.owner,
+            Symlinks::Owner if here.inside || owner == 0 => true,
+            Symlinks::Owner if owner != target.owner => false,
+            Symlinks::Owner if self.root.is_closed_to_it(&self.real_path()) => {
+                return Err(Obstacle::OtherSite);
+            }
+            Symlinks::Owner => true,
         };
         if allowed { Ok(()) } else { Err(Obstacle::Forbidden) }
+    }
+
+    /// The path of the folder where the walk is. It has no links, since the walk follows them
+    /// itself.
+    fn real_path(&self) -> PathBuf {
+        let begins_inside = self.folders.first().is_some_and(|first| first.inside);
+        let began = if begins_inside {
+            self.root.real_path()
+        } else {
+            Path::new("/")
+        };
+        let names = self.folders.iter().skip(1).map(|folder| OsStr::from_bytes(&folder.name));
+        began.components().map(Component::as_os_str).chain(names).collect()
     }
 
     fn finish(self, reading: Reading) -> Result<Located, Obstacle> {
@@ -289,14 +311,14 @@ impl<'a> LinkWalk<'a> {
 
     fn enter(&mut self, fd: OwnedFd) -> Result<(), Obstacle> {
         let stat = Stat::of(fd.as_fd())?;
-        self.push_folder(fd, stat);
+        self.push_folder(fd, stat, Vec::new());
         Ok(())
     }
 
-    fn push_folder(&mut self, fd: OwnedFd, stat: Stat) {
+    fn push_folder(&mut self, fd: OwnedFd, stat: Stat, name: Vec<u8>) {
         let above = self.folders.last().is_some_and(|above| above.inside);
         let inside = above || stat.identity() == self.root.identity();
-        self.folders.push(OpenFolder { fd, stat, inside });
+        self.folders.push(OpenFolder { fd, stat, name, inside });
     }
 
     fn push_steps(&mut self, path: &[u8]) {
@@ -318,9 +340,10 @@ impl Obstacle {
     pub(crate) fn kind(&self) -> PathKind {
         match self {
             Obstacle::Missing => PathKind::Missing,
-            Obstacle::Forbidden | Obstacle::TooManyNames | Obstacle::Postponed => {
-                PathKind::Forbidden
-            }
+            Obstacle::Forbidden
+            | Obstacle::TooManyNames
+            | Obstacle::OtherSite
+            | Obstacle::Postponed => PathKind::Forbidden,
             // Then the store is asked for its answer, which is 503: neither 404 nor 403 would be
             // true.
             Obstacle::Failed(_) => PathKind::File,
@@ -331,7 +354,7 @@ impl Obstacle {
     pub(crate) fn status(&self) -> Status {
         match self {
             Obstacle::Missing => Status::NOT_FOUND,
-            Obstacle::Forbidden | Obstacle::TooManyNames => Status::FORBIDDEN,
+            Obstacle::Forbidden | Obstacle::TooManyNames | Obstacle::OtherSite => Status::FORBIDDEN,
             Obstacle::Postponed => Status::SERVICE_UNAVAILABLE,
             Obstacle::Failed(_) => Status::SERVICE_UNAVAILABLE,
         }

@@ -80,6 +80,15 @@ pub(crate) fn may_lead(path: &Path, folder: &Stat) -> io::Result<bool> {
     Ok(!is_foreign && Stat::of_path(&end)?.identity() == folder.identity())
 }
 
+/// Returns whether each link in `path` belongs to root or to the server's user.
+///
+/// # Errors
+/// Where a part of the path cannot be looked up.
+pub(crate) fn are_of_administrator(path: &Path) -> io::Result<bool> {
+    // Nothing belongs to that number, which system calls take for "no change".
+    Ok(walk(path, &mut |_| {})?.complete()?.foreign_to(u32::MAX).is_none())
+}
+
 /// Returns the link in the document root `path` because of which the site is not served, unless
 /// its links are followed without a condition: one that belongs to none of root, the server's user
 /// and the owner of the folder at the end.

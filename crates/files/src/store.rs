@@ -390,7 +390,7 @@ impl Store {
         let holds = match locate(root, path, Reading::No, &self.disk, &mut |_, _, _| {}) {
             Ok(located) => entry.stat == Some(located.stat),
             Err(Obstacle::Missing) => matches!(entry.kind, EntryKind::Missing),
-            Err(Obstacle::Forbidden | Obstacle::TooManyNames) => {
+            Err(Obstacle::Forbidden | Obstacle::TooManyNames | Obstacle::OtherSite) => {
                 matches!(entry.kind, EntryKind::Forbidden) && entry.stat.is_none()
             }
             // The disk cannot be asked just now. A watched entry is valid without that.

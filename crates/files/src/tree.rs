@@ -66,6 +66,9 @@ impl DocumentTree {
             Obstacle::TooManyNames => {
                 cannot(&"the symbolic links on the way are too many or too long")
             }
+            Obstacle::OtherSite => {
+                "a symbolic link on the way leads into a folder of another site".to_owned()
+            }
             Obstacle::Failed(error) => cannot(&error),
             Obstacle::Postponed => cannot(&"the disk does not answer"),
         })?;

@@ -27,6 +27,7 @@ use self::resolving::{ResolvingState, now};
 pub(crate) use self::show::{json, text};
 use crate::front::use_media_types;
 use crate::host::{ComparedPasswords, Passwords};
+use crate::supervisor::isolation::site_folders;
 use crate::tls;
 
 /// The answer that a request would get, with every step that led to it.
@@ -106,7 +107,8 @@ pub(crate) fn explain(config: &Config, question: &ExplainRequest) -> Result<Expl
             let mut told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             told.push(flaw.to_string());
         };
-        DirectiveCache::new(&sites, config.limits.htaccess_size, Box::new(tell))
+        let directives = DirectiveCache::new(&sites, config.limits.htaccess_size, Box::new(tell));
+        directives.with_site_folders(site_folders::of_config(config))
     };
     let store = RefCell::new(Store::with_directives(StoreLimits::default(), Arc::new(directives)));
     let budget = || WorkBudget::new(config.limits.htaccess_work).with_jit(config.pcre_jit);

@@ -35,7 +35,7 @@ use std::time::Instant;
 use howdah_config::{
     AccessFormat, Config, FRONT_USER, ListenAddress, LogFormat, PoolMode, RootTemplate,
 };
-use howdah_files::{CompressedCache, DirectiveCache, Flaw, Store};
+use howdah_files::{CompressedCache, DirectiveCache, Flaw, SiteFolders, Store};
 use howdah_htaccess::modules::auth::password;
 use howdah_php::{MemoryWatch, Pool, PoolLimits};
 use howdah_site::{Site, Sites};
@@ -112,6 +112,7 @@ fn serve(
 ) -> io::Result<()> {
     let FrontStart {
         config,
+        site_folders,
         listeners,
         channel,
         pools: pool_channels,
@@ -136,7 +137,7 @@ fn serve(
         log.say(Level::Warning, None, &warning);
     }
     let (shared, mut receivers) = share(
-        config,
+        (config, site_folders),
         (pools.clone(), users),
         (log, access),
         (tls, upstream_tls, quic.and_then(|quic| PacketExchange::new(quic, threads)).map(Arc::new)),
@@ -251,7 +252,7 @@ fn site_pools(config: &Config, channels: &[PoolChannel], threads: usize) -> io::
 
 /// Makes the state that all threads share, and the inbox of each thread.
 fn share(
-    config: Arc<Config>,
+    (config, site_folders): (Arc<Config>, SiteFolders),
     (pools, pool_users): SitePools,
     (log, access): (Arc<ErrorLog>, SiteLogs<LogWriter>),
     (tls, upstream_tls, quic): (Option<TlsPolicy>, UpstreamSettings, Option<Arc<PacketExchange>>),
@@ -265,7 +266,8 @@ fn share(
         log.say(Level::Warning, None, &warning);
     }
     let messages = Arc::default();
-    let directives = Arc::new(directives(&sites, &config, &log, &messages));
+    let directives = directives(&sites, &config, &log, &messages);
+    let directives = Arc::new(directives.with_site_folders(site_folders));
     memory_return::start(&directives)?;
     let shared = FrontShared {
         directives: Arc::clone(&directives),
@@ -406,7 +408,7 @@ pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
         without_http3: Vec::new(),
     };
     let (shared, _) = share(
-        Arc::new(config),
+        (Arc::new(config), SiteFolders::default()),
         pools,
         (log, SiteLogs::default()),
         (None, Vec::new(), None),

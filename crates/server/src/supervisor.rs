@@ -25,7 +25,7 @@ mod generation;
 pub(crate) mod generation_plan;
 mod heart;
 mod held_releases;
-mod isolation;
+pub(crate) mod isolation;
 mod kept_pools;
 mod last_output;
 mod listeners;

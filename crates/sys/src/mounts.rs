@@ -8,6 +8,11 @@ use crate::check;
 use crate::open::{self, Access};
 use crate::shared_memory::SharedMemory;
 
+/// Terminals (`pty(7)`) that processes of one namespace may have open.
+pub const MOST_TERMINALS: u32 = 64;
+/// The options of their file system: a terminal belongs to who opens it.
+const TERMINALS: &CStr = c"mode=600,ptmxmode=666,max=64";
+
 /// The step that failed, and its error.
 pub(crate) type FailedStep = (&'static str, io::Error);
 
@@ -17,6 +22,7 @@ pub struct Mounts {
     folders: Vec<Bind>,
     covered: Vec<CString>,
     own_processes_only: bool,
+    own_terminals: bool,
     shared_memory: Option<SharedMemory>,
 }
 
@@ -41,6 +47,12 @@ impl Mounts {
         self.covered.push(target);
     }
 
+    /// Gives the process terminals of its own, at most [`MOST_TERMINALS`]: the machine has some
+    /// thousand for all users. Nothing is done where `/dev/pts` cannot be mounted.
+    pub fn own_terminals(&mut self) {
+        self.own_terminals = true;
+    }
+
     /// Shows in `/proc` only the processes that the reader might trace (`hidepid=invisible`). The
     /// rest of `/proc` stays as it is.
     pub fn hide_processes(&mut self) {
@@ -57,6 +69,7 @@ impl Mounts {
         self.folders.is_empty()
             && self.covered.is_empty()
             && !self.own_processes_only
+            && !self.own_terminals
             && self.shared_memory.is_none()
     }
 
@@ -78,8 +91,13 @@ impl Mounts {
         for bind in &self.folders {
             bind.mount()?;
         }
+        let mut empty = None;
         for folder in &self.covered {
-            cover(folder)?;
+            cover(folder, &mut empty)?;
+        }
+        if self.own_terminals {
+            let flags = libc::MS_NOSUID | libc::MS_NOEXEC;
+            let _ = mount(Some(c"devpts"), c"/dev/pts", Some(c"devpts"), flags, Some(TERMINALS));
         }
         if let Some(memory) = &self.shared_memory {
             memory.mount(former.as_ref())?;
@@ -122,16 +140,26 @@ impl Bind {
     }
 }
 
-/// Mounts an empty folder at a folder, if there is one.
-fn cover(target: &CStr) -> Result<(), FailedStep> {
+/// Mounts an empty folder at a folder, if there is one. `empty` is that folder, from the first call
+/// on: all are one file system.
+fn cover(target: &CStr, empty: &mut Option<OwnedFd>) -> Result<(), FailedStep> {
+    let failed = |error| ("mount over another site's folder", error);
     let Ok(folder) = open::unlinked(target, Access::Folder) else {
         return Ok(());
     };
     let mut path = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0";
     let path = descriptor_path(folder.as_raw_fd(), &mut path);
+    if let Some(empty) = empty {
+        let mut source = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0";
+        let source = descriptor_path(empty.as_raw_fd(), &mut source);
+        // The mount takes over the flags of the first one.
+        return mount(Some(source), path, None, libc::MS_BIND, None).map_err(failed);
+    }
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC | libc::MS_RDONLY;
     mount(Some(c"covered"), path, Some(c"tmpfs"), flags, Some(c"mode=0,nr_inodes=2,size=4k"))
-        .map_err(|error| ("mount over another site's folder", error))
+        .map_err(failed)?;
+    *empty = Some(open::unlinked(target, Access::Folder).map_err(failed)?);
+    Ok(())
 }
 
 /// Tries in a child process whether this process may make a namespace with its own `/proc`.

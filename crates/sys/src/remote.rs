@@ -1,12 +1,16 @@
 //! File systems that another machine or another process answers for, and that may hang.
 
 use std::collections::HashMap;
+use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::check;
+use crate::open::{self, Lookup};
 
 /// Time for which the kind of a file system is believed: its number may be another's later.
 const BELIEVED: Duration = Duration::from_secs(10);
@@ -28,6 +32,25 @@ pub fn may_hang(file: BorrowedFd<'_>) -> bool {
         Ok(device) => is_remote(device, Instant::now()),
         Err(_) => false,
     }
+}
+
+/// Returns whether there is a folder at an absolute path without links, all of whose parts are on
+/// file systems that do not hang. Never waits for another machine or process, from Linux 5.12 on.
+pub fn is_local_folder(path: &Path) -> bool {
+    find_local(path).is_ok()
+}
+
+fn find_local(path: &Path) -> io::Result<()> {
+    let mut at = open::folder(c"/", Lookup::Full)?;
+    for part in path.components() {
+        let name = match part {
+            Component::Normal(name) => CString::new(name.as_bytes())?,
+            Component::RootDir | Component::CurDir => continue,
+            _ => return Err(io::ErrorKind::InvalidInput.into()),
+        };
+        at = open::local_step(at.as_fd(), &name)?;
+    }
+    Ok(())
 }
 
 /// The device of the file's file system, as the kernel has it in memory.
@@ -98,6 +121,23 @@ mod tests {
             assert_eq!(line_has(&line(device, kind), (0, 52)), expected, "{device} {kind}");
         }
         assert!(!line_has("", (0, 52)));
+    }
+
+    #[test]
+    fn folders_of_this_machine() {
+        let folder = std::env::temp_dir().canonicalize().unwrap();
+        let folder = folder.join(format!("howdah-remote-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("in")).unwrap();
+        std::os::unix::fs::symlink("in", folder.join("link")).unwrap();
+        std::fs::write(folder.join("file"), "").unwrap();
+        for (name, expected) in
+            [("in", true), (".", true), ("link", false), ("file", false), ("none", false)]
+        {
+            assert_eq!(is_local_folder(&folder.join(name)), expected, "{name}");
+        }
+        // Something else is mounted at the second one.
+        assert!(is_local_folder(Path::new("/")) && is_local_folder(Path::new("/proc")));
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -147,9 +147,11 @@ section! {
             "Unset is no limit: what a site needs is not known, and PHP's `memory_limit` bounds \
                 each script.";
         /// Processes and threads that the pool may have at once: its workers, two zygotes, and
-        /// what scripts start. Beyond it starting a process fails. Needs `cgroups`.
-        pids ("pids"): Option<u64> as Optional<AtLeast<u64, 1>> = None,
-            "Unset is no limit besides those of the system.";
+        /// what scripts start. Beyond it starting a process fails. `0` is no limit besides those of
+        /// the system. Needs `cgroups`.
+        pids ("pids"): Option<u64> as Optional<AtLeast<u64, 0>> = None,
+            "Unset is 1024, or four times as many as the pool's own processes are if that is more: \
+                a script that starts processes without end takes none from other sites.";
         /// The pool's share of processor time when the processors are busy, from 1 to 10000. A
         /// pool with 200 gets twice as much as one with 100. Needs `cgroups`.
         cpu_weight ("cpu_weight"): Option<u64> as Optional<Within<1, 10_000>> = None,

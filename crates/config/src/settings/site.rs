@@ -55,7 +55,8 @@ section! {
         try_files ("try"): Vec<TryStep> as Try = vec![TryStep::Uri],
             "A path that does not exist is 404. Frameworks need `[\"$uri\", \"/index.php\"]`.";
         /// The symbolic links below the root that are followed: `"owner"` (link and target have the
-        /// same owner), `"inside"` (the target is inside the root) or `"follow"` (all).
+        /// same owner), `"inside"` (the target is inside the root) or `"follow"` (all). With
+        /// `"owner"`, a link into a folder of another site is followed if it belongs to root.
         /// Links in the path of the root itself must belong to root, to the user of the front or to
         /// the owner of the folder that they lead to, unless it is `"follow"`.
         symlinks ("symlinks"): Symlinks as SymlinkPolicy = Symlinks::Owner,

@@ -32,6 +32,8 @@ pub(crate) struct GroupLimits {
     pub(crate) memory: Option<u64>,
     /// Processes and threads.
     pub(crate) pids: Option<u64>,
+    /// The limit of these that nobody has asked for. `None` if there is none, or `pids` is given.
+    pub(crate) usual_pids: Option<u64>,
     /// Share of processor time; 100 is usual.
     pub(crate) cpu_weight: Option<u64>,
 }
@@ -133,6 +135,16 @@ impl ControlGroups {
                 Err(error) => failed.push(format!("`{key}` has no effect: {error}")),
             }
         }
+        if let Some(value) = limits.usual_pids {
+            let mut places = self.hierarchies.iter().zip(&group.folders);
+            let limited = places.any(|(hierarchy, folder)| {
+                hierarchy.controls(Controller::Pids)
+                    && hierarchy.limit(folder, Controller::Pids, value).is_ok()
+            });
+            if limited {
+                group.limits.push(format!("{} {value}", Controller::Pids.key()));
+            }
+        }
         Ok((group, failed))
     }
 
@@ -175,6 +187,14 @@ impl PoolGroup {
             make(folder)?;
         }
         Ok(ZygoteGroup { folders })
+    }
+
+    /// The folders with the groups of all pools of this supervisor.
+    pub(super) fn of_all_pools(&self) -> Vec<PathBuf> {
+        self.folders
+            .iter()
+            .filter_map(|folder| Some(folder.parent()?.to_owned()))
+            .collect()
     }
 
     /// Kills every process of the pool.
@@ -340,6 +360,7 @@ mod tests {
         let limits = GroupLimits {
             memory: Some(1 << 20),
             pids: None,
+            usual_pids: Some(1024),
             cpu_weight: Some(50),
         };
         assert_eq!(limits.keys(), ["memory", "cpu_weight"]);

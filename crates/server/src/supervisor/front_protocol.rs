@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use howdah_acme::message::{self, ChallengeAnswer};
 use howdah_config::Config;
+use howdah_files::SiteFolders;
 use howdah_ipc::packet::{PacketReader, PacketWriter, malformed};
 use howdah_sys::credentials::Identity;
 use howdah_sys::seqpacket::SeqPacket;
@@ -32,6 +33,8 @@ pub(crate) use self::key_files::{
 #[derive(Debug)]
 pub(crate) struct FrontStart {
     pub(crate) config: Arc<Config>,
+    /// The folders of the sites, where links of others must not lead.
+    pub(crate) site_folders: SiteFolders,
     /// The listeners, set to non-blocking.
     pub(crate) listeners: Vec<Listener>,
     /// The channel to the supervisor.

@@ -117,6 +117,11 @@ impl Generation {
             planned: generation_plan.pools.len(),
             required,
         };
+        // Pools do not see each other's state folders, which have to be there for that. What goes
+        // wrong is told when the pool starts.
+        for plan in generation_plan.pools.iter().filter(|plan| plan.silence.is_none()) {
+            let _ = plan.prepare_state(environment);
+        }
         for plan in &generation_plan.pools {
             let name = &plan.settings.pool;
             let from_former = (spares.remove(name), lists.remove(name));
@@ -199,6 +204,7 @@ impl Generation {
         self.counters = Some(Arc::clone(&counters));
         let start = FrontStart {
             config: config.clone(),
+            site_folders: generation_plan.site_folders.clone(),
             listeners: copies(&sockets.listeners)?,
             admin: copies(&sockets.admin)?,
             channel: theirs,

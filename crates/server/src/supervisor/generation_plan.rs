@@ -9,11 +9,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use howdah_config::{Config, ListenAddress, SiteSettings};
+use howdah_files::SiteFolders;
 use howdah_sys::credentials::Identity;
 
 use super::environment::Environment;
 use super::held_releases::HeldRelease;
-use super::isolation::Abilities;
+use super::isolation::{Abilities, site_folders};
 use super::orders::plan::{self, OrderPlan};
 use super::php_programs;
 use super::survey::{self, FolderRights, SurveyAnswers};
@@ -33,6 +34,8 @@ pub(crate) struct GenerationPlan {
     pub(crate) pools: Vec<PoolPlan>,
     /// The process that orders certificates; `None` if no site needs one.
     pub(crate) orders: Option<OrderPlan>,
+    /// The folders of the sites, where links of others must not lead.
+    pub(crate) site_folders: SiteFolders,
     /// The certificates and keys of the sites.
     pub(crate) certificates: Arc<SitePairs>,
     /// By site, why its certificates or the authorities of its clients cannot be used; `None` where
@@ -109,6 +112,8 @@ impl GenerationPlan {
                 pools.push(pool);
             }
         }
+        finder.tell_of_shared_users(&pools);
+        let site_folders = site_folders::of(&config, &finder.states, &answers);
         let orders = finder.orders(front.as_ref());
         for (site, pairs) in config.sites.iter().zip(&mut certificates) {
             if let Some(plan) = orders.as_ref().filter(|_| plan::is_ordered(site)) {
@@ -126,6 +131,7 @@ impl GenerationPlan {
             front,
             pools,
             orders,
+            site_folders,
             certificates: Arc::new(certificates),
             closed,
             client_authorities,
@@ -373,10 +379,51 @@ mod tests {
         let found = find(config("pids = 10\nmemory = \"32M\"\n"), &as_user(1000));
         let limits = found.unwrap().pools[0].limits.unwrap();
         assert_eq!((limits.pids, limits.memory), (Some(10), Some(32 << 20)));
+        assert_eq!(limits.usual_pids, None);
         let found = find(config("pids = 9\nmemory = \"31M\"\n"), &as_user(1000));
         let errors = found.unwrap_err();
         assert!(errors[0].contains("too few for 8 workers and 2 zygotes"), "{errors:?}");
         assert!(errors[1].contains("give at least \"32M\""), "{errors:?}");
+    }
+
+    #[test]
+    fn processes_have_a_limit_unless_the_configuration_wants_none() {
+        for (lines, expected) in [
+            ("", (None, Some(1024))),
+            ("workers = 300\n", (None, Some(4 * 302))),
+            ("pids = 0\nworkers = 300\n", (None, None)),
+            ("pids = 20\n", (Some(20), None)),
+        ] {
+            let found = find(config(lines), &as_user(1000)).unwrap();
+            let limits = found.pools[0].limits.unwrap();
+            assert_eq!((limits.pids, limits.usual_pids), expected, "{lines}");
+        }
+    }
+
+    #[test]
+    fn sites_of_one_user_are_named_in_one_line() {
+        let site = |number: usize, lines: &str| {
+            format!(
+                "[[site]]\nname = \"s{number}\"\nhosts = [\"s{number}.example\"]\n\
+                 root = \"/tmp\"\n[site.php]\nprogram = \"/bin/true\"\n{lines}"
+            )
+        };
+        let told = |users: &[&str], user: u32| -> Vec<String> {
+            let sites = users.iter().enumerate();
+            let text: String = sites.map(|(number, lines)| site(number, lines)).collect();
+            let config = Config::parse(&text, "howdah.toml").unwrap();
+            let notices = find(config, &as_user(user)).unwrap().notices;
+            notices.into_iter().filter(|notice| notice.contains(" run as ")).collect()
+        };
+        let (daemon, games) = ("user = \"daemon\"\n", "user = \"games\"\n");
+        assert_eq!(told(&[daemon, games], 0), [""; 0]);
+        assert_eq!(told(&[daemon, daemon], 1000), [""; 0]);
+        let both = told(&[daemon, games, daemon, games], 0);
+        let users = "the sites s0, s2 run as daemon, the sites s1, s3 run as games: only";
+        assert!(both.len() == 1 && both[0].starts_with(users), "{both:?}");
+        let many = told(&[daemon; 10], 0);
+        let users = "the sites s0, s1, s2, s3, s4, s5, s6, s7 and 2 more run as daemon: ";
+        assert!(many.len() == 1 && many[0].starts_with(users), "{many:?}");
     }
 
     #[test]

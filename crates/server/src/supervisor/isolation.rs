@@ -1,10 +1,11 @@
 //! Isolation: what the pools and the front are kept from, beside the permissions of their users.
 //!
 //! ```text
-//! calls       the system calls that are refused
-//! files       the files that a pool may reach
-//! front       the front's own restrictions
-//! mail        whether `mail()` works without new privileges
+//! calls         the system calls that are refused
+//! files         the files that a pool may reach
+//! front         the front's own restrictions
+//! mail          whether `mail()` works without new privileges
+//! site_folders  the folders into which links of other sites do not lead the front
 //! ```
 //! The plan says what is wanted and what this machine can do. [`PoolIsolation::confinement`] makes
 //! of it what the kernel is told, each time that a zygote starts: folders come and go.
@@ -14,6 +15,7 @@ mod calls;
 mod files;
 pub(super) mod front;
 mod mail;
+pub(crate) mod site_folders;
 
 use std::ffi::CString;
 use std::io;
@@ -27,6 +29,7 @@ use howdah_sys::credentials::Identity;
 use howdah_sys::folder;
 use howdah_sys::landlock::{Landlock, Ruleset};
 use howdah_sys::mounts::{self, Mounts};
+use howdah_sys::remote;
 use howdah_sys::seccomp;
 use howdah_sys::shared_memory::{self, SharedMemory, SharedMemorySpace};
 
@@ -59,7 +62,7 @@ pub(crate) struct PoolIsolation {
     hides_processes: bool,
     /// Bytes of the pool's own `/dev/shm`; `None` if it has the machine's.
     shared_memory: Option<u64>,
-    /// Whether folders of other sites inside the site's own are covered by mounts.
+    /// Whether folders of other sites are covered by mounts, and terminals are the pool's own.
     covers: bool,
     nice: Option<i32>,
     limits: Vec<(Resource, u64)>,
@@ -186,7 +189,7 @@ impl PoolIsolation {
         ];
         let reach = Reach::plan((config, number), php, paths);
         if confines && abilities.mounts.is_err() {
-            notices.extend(reach.to_cover().iter().map(|folder| {
+            notices.extend(reach.inside().iter().map(|folder| {
                 format!(
                     "site {} reaches {}, which belongs to another site, because of `{{host}}` in \
                      its root; keep that site elsewhere",
@@ -219,7 +222,7 @@ impl PoolIsolation {
 
     /// Makes the folders that the pool's mounts need, and returns what the kernel is told when the
     /// zygote starts. `state` is the pool's state folder, which exists. `former` is the shared
-    /// memory of the zygotes before.
+    /// memory of the zygotes before, `groups` the folders with the control groups of all pools.
     ///
     /// # Errors
     /// The folders cannot be made.
@@ -228,6 +231,7 @@ impl PoolIsolation {
         state: &Path,
         owner: &Identity,
         former: Option<Arc<SharedMemorySpace>>,
+        groups: &[PathBuf],
     ) -> io::Result<Confinement> {
         let mut mounts = Mounts::default();
         if self.private_tmp {
@@ -245,8 +249,13 @@ impl PoolIsolation {
                 mounts.show(text(&own)?, CString::new(shared)?, owner.uid);
             }
         }
-        for folder in self.reach.to_cover().iter().filter(|_| self.covers) {
-            mounts.cover(text(folder)?);
+        if self.covers {
+            // A start never waits for another machine. Landlock looks at no folder of others.
+            let local = self.reach.to_cover().filter(|folder| remote::is_local_folder(folder));
+            for folder in local.chain(groups.iter().map(PathBuf::as_path)) {
+                mounts.cover(text(folder)?);
+            }
+            mounts.own_terminals();
         }
         if let Some(bytes) = self.shared_memory {
             mounts.own_shared_memory(SharedMemory::new(bytes, former));

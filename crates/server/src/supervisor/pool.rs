@@ -268,12 +268,13 @@ impl PoolProcesses {
         let (Some(plan), Some(log)) = (&self.plan, &self.log) else {
             return Err(io::Error::other("the pool was taken over from another howdah"));
         };
-        let owner = plan.identity.as_ref().unwrap_or(&environment.identity);
-        state::prepare(plan.settings.state_dir.as_ref(), owner, &environment.identity)
-            .map_err(io::Error::other)?;
+        let owner = plan.owner(environment);
+        plan.prepare_state(environment).map_err(io::Error::other)?;
         let memory = environment.pool_memory.of(&self.name);
+        let groups = self.group.as_ref().map(PoolGroup::of_all_pools).unwrap_or_default();
         let confinement =
-            plan.isolation.confinement(plan.settings.state_dir.as_ref(), owner, memory)?;
+            plan.isolation
+                .confinement(plan.settings.state_dir.as_ref(), owner, memory, &groups)?;
         let (socket, theirs) = SeqPacket::pair()?;
         let (front, zygote_to_front) = SeqPacket::pair()?;
         let (into_outputs, outputs) = SeqPacket::pair()?;

@@ -4,8 +4,10 @@
 mod files;
 mod front;
 mod full;
+mod hidden;
 mod hung;
 mod limits;
+mod links;
 mod network;
 mod retirement;
 mod shared_memory;
@@ -98,6 +100,16 @@ impl Sites {
             ))
             .unwrap();
         client.answer().unwrap().text().to_owned()
+    }
+
+    /// The status and the content of a site's answer to a request for a file.
+    fn get(&self, site: &str, path: &str) -> (u16, String) {
+        let mut client = Client::connect(self.server.address());
+        client
+            .send(format!("GET {path} HTTP/1.1\r\nHost: {site}.example\r\n\r\n"))
+            .unwrap();
+        let answer = client.answer().unwrap();
+        (answer.status, answer.text().to_owned())
     }
 
     /// Uploads a file to a site. Returns its content, as the site's script finds it.

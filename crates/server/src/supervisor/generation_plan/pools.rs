@@ -12,6 +12,7 @@ use crate::supervisor::cgroups::GroupLimits;
 use crate::supervisor::environment::Environment;
 use crate::supervisor::isolation::{PoolIsolation, PoolPaths};
 use crate::supervisor::php_programs;
+use crate::supervisor::state;
 use crate::supervisor::survey::{self, PathState, written_root};
 
 /// The parameters for starting a pool.
@@ -35,6 +36,22 @@ pub(crate) struct PoolPlan {
     /// The pool's limits in its control groups; `None` if the pool gets no control groups.
     pub(crate) limits: Option<GroupLimits>,
     pub(crate) settings: PoolSettings,
+}
+
+impl PoolPlan {
+    /// The user that the zygote runs as.
+    pub(crate) fn owner<'p>(&'p self, environment: &'p Environment) -> &'p Identity {
+        self.identity.as_ref().unwrap_or(&environment.identity)
+    }
+
+    /// Makes sure that the pool's state folder is there.
+    ///
+    /// # Errors
+    /// The reason, as text for the operator.
+    pub(crate) fn prepare_state(&self, environment: &Environment) -> Result<(), String> {
+        let folder = self.settings.state_dir.as_ref();
+        state::prepare(folder, self.owner(environment), &environment.identity)
+    }
 }
 
 impl PlanFinder<'_> {
@@ -68,12 +85,14 @@ impl PlanFinder<'_> {
             &self.abilities,
             &mut self.notices,
         );
+        let own = own_processes(workers, php);
         let limits = GroupLimits {
             memory: php.memory,
-            pids: php.pids,
+            pids: php.pids.filter(|pids| *pids > 0),
+            usual_pids: php.pids.is_none().then(|| own.saturating_mul(4).max(USUAL_PIDS)),
             cpu_weight: php.cpu_weight,
         };
-        self.look_at_limits(site, (workers, php.slow_after().is_some()), limits);
+        self.look_at_limits(site, (workers, own), limits);
         self.look_at_priority(site, php);
         self.look_at_chroot(site, php, identity.as_ref());
         self.look_for_folders(site, php);
@@ -151,13 +170,10 @@ impl PlanFinder<'_> {
     fn look_at_limits(
         &mut self,
         site: &SiteSettings,
-        (workers, has_slow_log): (usize, bool),
+        (workers, needed): (usize, u64),
         limits: GroupLimits,
     ) {
         let name = &site.name;
-        // Each worker has a thread for its slow scripts.
-        let each = if has_slow_log { 2 } else { 1 };
-        let needed = workers as u64 * each + ZYGOTES;
         if let Some(pids) = limits.pids.filter(|pids| *pids < needed) {
             self.errors.push(format!(
                 "site {name}: `php.pids` = {pids} is too few for {workers} workers and {ZYGOTES} \
@@ -274,6 +290,15 @@ pub(in crate::supervisor) fn is_program(path: &Path) -> bool {
         .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
+/// The processes and threads of a pool without those that scripts start.
+fn own_processes(workers: usize, php: &Php) -> u64 {
+    // Each worker has a thread for its slow scripts.
+    let each = if php.slow_after().is_some() { 2 } else { 1 };
+    (workers as u64).saturating_mul(each).saturating_add(ZYGOTES)
+}
+
+/// Processes and threads of a pool where `pids` is unset. Beyond them starting one fails.
+const USUAL_PIDS: u64 = 1024;
 /// The zygotes that a pool has at most.
 const ZYGOTES: u64 = 2;
 /// Bytes that PHP with the usual extensions takes before any script runs.

@@ -1,11 +1,12 @@
 //! The users that the front and the pools run as.
 
+use std::collections::BTreeMap;
 use std::io;
 
 use howdah_config::{Config, FRONT_USER, POOL_USER, Php, SiteSettings};
 use howdah_sys::credentials::{self, Identity};
 
-use super::PlanFinder;
+use super::{PlanFinder, PoolPlan};
 
 impl PlanFinder<'_> {
     pub(super) fn front(&mut self, config: &Config) -> Option<Identity> {
@@ -127,6 +128,35 @@ impl PlanFinder<'_> {
         ));
     }
 
+    /// Tells which pools have the same user, although the server could give each its own.
+    pub(super) fn tell_of_shared_users(&mut self, pools: &[PoolPlan]) {
+        let mut by_user: BTreeMap<u32, (&str, Vec<&str>)> = BTreeMap::new();
+        for pool in pools {
+            let Some(identity) = &pool.identity else {
+                continue;
+            };
+            let (_, names) = by_user.entry(identity.uid).or_insert((&identity.name, Vec::new()));
+            names.push(&pool.settings.pool);
+        }
+        let shared = by_user.values().filter(|(_, names)| names.len() > 1);
+        let shared: Vec<String> = shared
+            .map(|(user, names)| {
+                let named = names.iter().take(MOST_NAMED).copied().collect::<Vec<_>>().join(", ");
+                match names.len().saturating_sub(MOST_NAMED) {
+                    0 => format!("the sites {named} run as {user}"),
+                    more => format!("the sites {named} and {more} more run as {user}"),
+                }
+            })
+            .collect();
+        if !shared.is_empty() {
+            self.notices.push(format!(
+                "{}: only the sandbox keeps them apart, and permissions of files do not; give \
+                 each a `user` of its own in [site.php], see docs/security.md",
+                shared.join(", ")
+            ));
+        }
+    }
+
     pub(super) fn look_up(
         &mut self,
         user: &str,
@@ -163,6 +193,8 @@ impl PlanFinder<'_> {
     }
 }
 
+/// The sites of one user that a notice names. Of the others it says how many they are.
+const MOST_NAMED: usize = 8;
 /// The user of pools without a `user` where there is no [`POOL_USER`].
 const NOBODY: &str = "nobody";
 const CREATE_USER: &str =

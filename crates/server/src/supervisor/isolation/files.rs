@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 
-use howdah_config::{Config, Php, RootTemplate, Sandbox, SiteSettings, Symlinks};
+use howdah_config::{Config, Destination, Php, RootTemplate, Sandbox, SiteSettings, Symlinks};
 use howdah_files::LinkedPath;
 use howdah_sys::landlock::{FileRights, Ruleset};
 
@@ -85,6 +85,8 @@ pub(super) struct Reach {
     /// Those that are inside the folder of a root with `{host}`, which the site has as a whole:
     /// folders of further hosts come at any time, and Landlock knows no exceptions.
     inside: Vec<PathBuf>,
+    /// Those of `foreign` that hold nothing which the site needs.
+    closed: Vec<PathBuf>,
     /// The folders where a strict pool may write.
     written: Vec<PathBuf>,
     /// The root folder of the workers; a strict pool may read it.
@@ -130,25 +132,43 @@ impl Reach {
         let inside = inside(&config.sites[number], root.as_deref(), &foreign, &needed);
         // Paths within the site's own folders belong to the site, too.
         foreign.retain(|path| !own.iter().any(|own| path.starts_with(own)));
+        let chroot = php.chroot.as_ref().and_then(|folder| trusted(folder, answers));
         let ini_file = php.ini_file.as_ref().and_then(|file| trusted(file, answers));
         let own_files = paths.ini_folders.iter().map(PathBuf::as_path).chain([paths.program]);
+        let php_files: Vec<PathBuf> =
+            own_files.filter_map(trusted_of_system).chain(ini_file).collect();
+        let sockets = php.connect.iter().flatten().filter_map(|destination| match destination {
+            Destination::Unix(path) => trusted(path, answers),
+            _ => None,
+        });
+        let needed = own.iter().chain(&needed).chain(&php_files).chain(&chroot);
+        let needed: Vec<PathBuf> = needed.cloned().chain(sockets).collect();
         let temporary = SHARED_TEMPORARY[..2].iter().map(|path| real(Path::new(path)));
         Reach {
             level: php.sandbox,
+            closed: outermost(foreign.iter(), &needed),
             own,
             foreign: foreign.into_iter().collect(),
             inside,
             written: root.into_iter().chain(state).chain(temporary).collect(),
-            chroot: php.chroot.as_ref().and_then(|folder| trusted(folder, answers)),
-            php: own_files.filter_map(trusted_of_system).chain(ini_file).collect(),
+            chroot,
+            php: php_files,
             readable,
             writable,
         }
     }
 
-    /// The folders of other sites that mounts have to cover.
-    pub(super) fn to_cover(&self) -> &[PathBuf] {
+    /// The folders of other sites that mounts have to cover, because Landlock has no rule that
+    /// closes them.
+    pub(super) fn inside(&self) -> &[PathBuf] {
         &self.inside
+    }
+
+    /// The folders of other sites that mounts cover. Landlock closes most of them, too, but checks
+    /// only what opens or changes a folder's entries: no `stat`, `chmod`, `chown` or `utime`, no
+    /// attributes, no watch of inotify, no connection to a socket.
+    pub(super) fn to_cover(&self) -> impl Iterator<Item = &Path> {
+        self.inside.iter().chain(&self.closed).map(PathBuf::as_path)
     }
 
     /// Refuses rights in `ruleset`, and returns the exceptions. Their paths have no symbolic links.
@@ -201,12 +221,12 @@ fn root_of(site: &SiteSettings, answers: &SurveyAnswers) -> Option<PathBuf> {
 }
 
 /// As [`root_of`]. Of another site whose file system hangs, where it hangs: nobody looks below.
-fn root_or_place(site: &SiteSettings, answers: &SurveyAnswers) -> Option<PathBuf> {
+pub(super) fn root_or_place(site: &SiteSettings, answers: &SurveyAnswers) -> Option<PathBuf> {
     root_of(site, answers).or_else(|| silent_place(written_root(site), answers))
 }
 
 /// As [`trusted`], or where the file system hangs.
-fn place(path: &Path, answers: &SurveyAnswers) -> Option<PathBuf> {
+pub(super) fn place(path: &Path, answers: &SurveyAnswers) -> Option<PathBuf> {
     trusted(path, answers).or_else(|| silent_place(path, answers))
 }
 
@@ -226,11 +246,16 @@ fn inside(
     let (RootTemplate::PerHost { .. }, Some(root)) = (&site.root, root) else {
         return Vec::new();
     };
-    let is_inside = |path: &&PathBuf| path.starts_with(root) && path.as_path() != root;
+    outermost(foreign.iter().filter(|path| path.starts_with(root) && *path != root), needed)
+}
+
+/// Those of `folders`, which are in order, that hold nothing `needed` and are inside no other one.
+fn outermost<'f>(folders: impl Iterator<Item = &'f PathBuf>, needed: &[PathBuf]) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     // A folder comes before those in it.
-    for path in foreign.iter().filter(is_inside) {
+    for path in folders {
         let is_needed = needed.iter().any(|needed| needed.starts_with(path));
+        // Folders beside it may come in between: `/a`, `/a-b`, `/a/b`.
         if !is_needed && !found.iter().any(|above| path.starts_with(above)) {
             found.push(path.clone());
         }
@@ -275,7 +300,11 @@ pub(super) fn left_out(site: &SiteSettings, php: &Php, paths: &PoolPaths<'_>) ->
 /// The folder above a document root, where frameworks keep their code and settings. `None` if it
 /// belongs to the whole machine, if everybody may write there, or if it has other sites' folders in
 /// it.
-fn application(root: &Path, others: &[PathBuf], answers: &SurveyAnswers) -> Option<PathBuf> {
+pub(super) fn application(
+    root: &Path,
+    others: &[PathBuf],
+    answers: &SurveyAnswers,
+) -> Option<PathBuf> {
     let above = root.parent()?;
     let is_shared = SHARED.iter().any(|shared| above == Path::new(shared))
         || answers.rights(above).is_some_and(|rights| rights.mode & 0o002 != 0);
