@@ -9,8 +9,9 @@ use howdah_site::{DocumentPath, PathKind};
 use howdah_sys::stat::{FileTime, Stat};
 
 use crate::document::Document;
-use crate::folders::{FolderBelow, OpenRoot};
+use crate::folders::FolderBelow;
 use crate::in_force::RulesInForce;
+use crate::open_root::OpenRoot;
 
 /// An entry of the entry table: one path.
 #[derive(Debug)]

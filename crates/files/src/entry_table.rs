@@ -7,8 +7,9 @@ use hashbrown::HashTable;
 use howdah_site::{DocumentPath, Symlinks};
 
 use crate::entry::Entry;
-use crate::folders::{OpenRoot, UsedFolders};
+use crate::folders::UsedFolders;
 use crate::limits::StoreLimits;
+use crate::open_root::OpenRoot;
 
 /// Entries in numbered places, an index by path, and a clock hand that evicts.
 ///

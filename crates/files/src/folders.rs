@@ -4,38 +4,18 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
 
-use howdah_site::{DocumentPath, Rules, Symlinks};
-use howdah_sys::open;
-use howdah_sys::stat::{FileType, Stat};
+use howdah_site::{DocumentPath, Symlinks};
+use howdah_sys::stat::FileType;
 
 use crate::changed_trees::ChangedTrees;
 use crate::directive_cache::DirectiveCache;
 use crate::disk::Disk;
 use crate::limits::StoreLimits;
 use crate::locate::{self, Obstacle, Reading};
-use crate::root_links;
-use crate::site_folders::SiteFolders;
+use crate::open_root::OpenRoot;
 use crate::watches::{PathChange, WatchPlace, WatchedNames, Watches};
-
-/// A document root under one rule for links and one set of directives, held open.
-#[derive(Debug)]
-pub(crate) struct OpenRoot {
-    number: u32,
-    path: CString,
-    real_path: PathBuf,
-    symlinks: Symlinks,
-    scope: u32,
-    /// The directives of the configuration itself.
-    base: Option<Rc<Rules>>,
-    /// The folders of all sites.
-    site_folders: Option<Arc<SiteFolders>>,
-    folder: OwnedFd,
-    identity: (u64, u64),
-}
 
 /// A folder below a root, or the first component of a path that is no folder.
 #[derive(Debug)]
@@ -78,118 +58,6 @@ struct KnownRoot {
     root: Rc<OpenRoot>,
     /// The second in which the path was last compared with the open folder.
     checked: u64,
-}
-
-impl OpenRoot {
-    fn open(
-        number: u32,
-        path: &DocumentPath,
-        directives: Option<&DirectiveCache>,
-        disk: &Disk,
-    ) -> Result<OpenRoot, Obstacle> {
-        let name = path.root();
-        let root = OpenRoot::without_directives(name, path.symlinks(), disk)?;
-        let site_folders = directives.map(DirectiveCache::site_folders);
-        let is_closed =
-            |folders: &Arc<SiteFolders>| folders.close(&root.real_path, root.path.as_bytes());
-        if path.symlinks() != Symlinks::Follow
-            && site_folders.as_ref().is_some_and(is_closed)
-            && !root_links::are_of_administrator(name)?
-        {
-            return Err(Obstacle::OtherSite);
-        }
-        Ok(OpenRoot {
-            number,
-            site_folders,
-            scope: path.scope(),
-            base: directives
-                .and_then(|directives| {
-                    directives.rules(path.scope(), &with_slash(name.as_os_str().as_bytes()))
-                })
-                .map(|rules| Rules::below(None, rules)),
-            ..root
-        })
-    }
-
-    /// Opens a root by its path and the rule for symbolic links below it.
-    pub(crate) fn without_directives(
-        name: &Path,
-        symlinks: Symlinks,
-        disk: &Disk,
-    ) -> Result<OpenRoot, Obstacle> {
-        let path = CString::new(name.as_os_str().as_bytes()).map_err(|_| Obstacle::Missing)?;
-        let folder = open::folder(&path, disk.lookup()).map_err(|error| disk.obstacle(error))?;
-        let stat = Stat::of(folder.as_fd())?;
-        if symlinks != Symlinks::Follow && !root_links::may_lead(name, &stat)? {
-            return Err(Obstacle::Forbidden);
-        }
-        Ok(OpenRoot {
-            number: 0,
-            identity: stat.identity(),
-            folder,
-            path,
-            real_path: root_links::real_path(name)?,
-            symlinks,
-            scope: 0,
-            base: None,
-            site_folders: None,
-        })
-    }
-
-    pub(crate) fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// The path as configured, without a slash at its end, unless it is `/`.
-    pub(crate) fn path(&self) -> &[u8] {
-        self.path.as_bytes()
-    }
-
-    /// The path when the root was opened, without symbolic links.
-    pub(crate) fn real_path(&self) -> &Path {
-        &self.real_path
-    }
-
-    pub(crate) fn symlinks(&self) -> Symlinks {
-        self.symlinks
-    }
-
-    /// The scope of directives of its sites.
-    pub(crate) fn scope(&self) -> u32 {
-        self.scope
-    }
-
-    /// The directives of the configuration itself.
-    pub(crate) fn base(&self) -> Option<&Rc<Rules>> {
-        self.base.as_ref()
-    }
-
-    /// Whether a path without links is in a folder of another site.
-    pub(crate) fn is_closed_to_it(&self, target: &Path) -> bool {
-        self.site_folders
-            .as_ref()
-            .is_some_and(|folders| folders.close(target, self.path()))
-    }
-
-    pub(crate) fn folder(&self) -> BorrowedFd<'_> {
-        self.folder.as_fd()
-    }
-
-    pub(crate) fn identity(&self) -> (u64, u64) {
-        self.identity
-    }
-
-    /// Whether the path still leads to the same folder. `Err`: the disk would have to be waited
-    /// for.
-    fn is_current(&self, disk: &Disk) -> Result<bool, Obstacle> {
-        let opened = open::folder(&self.path, disk.lookup());
-        let stat = opened.and_then(|folder| Stat::of(folder.as_fd()));
-        match stat.map_err(|error| disk.obstacle(error)) {
-            Ok(stat) => Ok(stat.identity() == self.identity),
-            Err(Obstacle::Postponed) => Err(Obstacle::Postponed),
-            Err(_) => Ok(false),
-        }
-    }
 }
 
 impl Folders {
@@ -243,7 +111,7 @@ impl Folders {
             gone = oldest.map(|known| Rc::clone(&known.root));
         }
         if let Some(gone) = &gone {
-            self.forget_root(gone.number);
+            self.forget_root(gone.number());
         }
         let opened = OpenRoot::open(self.next_root, path, directives, disk).map(Rc::new);
         if let Ok(root) = &opened {
@@ -256,7 +124,7 @@ impl Folders {
     pub(crate) fn root_by_number(&self, number: u32) -> Option<Rc<OpenRoot>> {
         self.roots
             .values()
-            .find(|known| known.root.number == number)
+            .find(|known| known.root.number() == number)
             .map(|known| Rc::clone(&known.root))
     }
 
@@ -309,7 +177,7 @@ impl Folders {
         name: &[u8],
         path: &[u8],
     ) -> bool {
-        let place = WatchPlace { root: root.number, path: path.into() };
+        let place = WatchPlace { root: root.number(), path: path.into() };
         self.watches.add(folder, place, WatchedNames::Step(name))
     }
 
@@ -326,7 +194,7 @@ impl Folders {
             !trees.cover(root, path)
         });
         self.watches.retain(|place, _| !trees.cover(place.root, &place.path));
-        self.roots.retain(|_, known| !trees.have_root(known.root.number));
+        self.roots.retain(|_, known| !trees.have_root(known.root.number()));
     }
 
     pub(crate) fn forget_all(&mut self) {
@@ -356,7 +224,7 @@ impl Folders {
         is_way_watched: bool,
         (disk, now): (&Disk, u64),
     ) -> Rc<FolderBelow> {
-        let key = key(root.number, path);
+        let key = key(root.number(), path);
         if let Some(known) = self.known.get(&key)
             && !known.wants_another_try(now)
         {
@@ -370,7 +238,7 @@ impl Folders {
         let mut watched = has_room && is_way_watched;
         let exists = match self.open_folder(root, path, disk, &mut watched) {
             Ok(folder) => {
-                let place = WatchPlace { root: root.number, path: path.into() };
+                let place = WatchPlace { root: root.number(), path: path.into() };
                 watched = watched && self.watches.add(folder.as_fd(), place, WatchedNames::All);
                 true
             }

@@ -96,6 +96,7 @@ mod load;
 mod locate;
 mod media_type;
 mod named;
+mod open_root;
 mod passwords;
 mod readable;
 mod representation;

@@ -12,10 +12,11 @@ use crate::changed_trees::ChangedTrees;
 use crate::content;
 use crate::document::Document;
 use crate::entry::{Entry, EntryKind, is_settled, now};
-use crate::folders::{OpenRoot, parent, with_slash};
+use crate::folders::{parent, with_slash};
 use crate::in_force::RulesInForce;
 use crate::locate::{Located, Obstacle, Reading, locate};
 use crate::media_type::is_script;
+use crate::open_root::OpenRoot;
 use crate::store::Store;
 use crate::watches::PathChange;
 

@@ -20,7 +20,7 @@ use howdah_sys::open::{self, Access, LinkBound, Lookup};
 use howdah_sys::stat::{FileType, Stat};
 
 use crate::disk::Disk;
-use crate::folders::OpenRoot;
+use crate::open_root::OpenRoot;
 
 /// Something below a root.
 #[derive(Debug)]

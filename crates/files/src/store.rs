@@ -16,11 +16,12 @@ use crate::directive_cache::{self, DirectiveCache};
 use crate::disk::Disk;
 use crate::entry::{Entry, EntryKind};
 use crate::entry_table::EntryTable;
-use crate::folders::{Folders, OpenRoot};
+use crate::folders::Folders;
 use crate::limits::StoreLimits;
 use crate::locate::{Obstacle, Reading, locate};
 use crate::media_type::{is_of_scripts, of_extension};
 use crate::named::NamedFiles;
+use crate::open_root::OpenRoot;
 
 /// The files that one thread of the front knows. See the [crate's own page](crate) for how to use
 /// it.

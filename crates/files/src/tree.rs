@@ -12,8 +12,8 @@ use howdah_sys::stat::FileType;
 
 use crate::content;
 use crate::disk::Disk;
-use crate::folders::OpenRoot;
 use crate::locate::{Located, Obstacle, Reading, locate};
+use crate::open_root::OpenRoot;
 
 /// A document root with the rule of its site for symbolic links. What the rule forbids is neither
 /// entered nor read, as in the server.

@@ -4,6 +4,7 @@
 mod connection;
 mod head;
 mod plain_on_tls;
+mod refusal;
 mod request_body;
 mod sink;
 mod tunnel;

@@ -16,10 +16,9 @@ use std::time::{Duration, Instant};
 
 use howdah_http::h1::{self, HeadProgress, HopFields, ParsedHead};
 use howdah_http::h2::PREFACE;
-use howdah_http::{Content, Refusal, Status};
+use howdah_http::{Refusal, Status};
 
 use super::head;
-use super::plain_on_tls::PLAIN;
 use super::request_body::{H1RequestBody, UnreadContent};
 use super::sink::{COPIED, H1Sink};
 use howdah_site::Site;
@@ -28,7 +27,7 @@ use crate::body::{self, Body, PumpError, Source};
 use crate::front::{Thread, Workspace};
 use crate::h2;
 use crate::net::{ConnectionError, Peer, TimedTransport, Transport, forwarded, task_waker};
-use crate::observe::{ConnectionFacts, Phase, RecordedResponse, RequestError, Situation};
+use crate::observe::{ConnectionFacts, Phase, RecordedResponse, Situation};
 use crate::pipeline::{self, Arrival, RequestContext, Response, SendOutcome, Served};
 
 /// The time that a connection stays ready for the next request before its buffers are taken from
@@ -51,7 +50,7 @@ pub(super) struct H1Connection<T> {
     /// Bytes of the present request that were received.
     pub(super) received: u64,
     /// The unread content of the present request. The next request begins behind it.
-    remaining: UnreadContent,
+    pub(super) remaining: UnreadContent,
 }
 
 /// The state of the connection after a response.
@@ -292,7 +291,7 @@ impl<T: Transport> H1Connection<T> {
     }
 
     /// Serves the request that `work` holds, for the client that the proxy names.
-    async fn serve_for_proxy(
+    pub(super) async fn serve_for_proxy(
         &mut self,
         work: &mut Workspace,
         parsed: ParsedHead,
@@ -311,28 +310,6 @@ impl<T: Transport> H1Connection<T> {
         work.request.scheme = proxy.scheme;
         self.peer = proxy;
         after
-    }
-
-    /// Answers a request whose head is known, and whose content is not read. Afterwards the state
-    /// of the connection is unknown.
-    async fn serve_refused(&mut self, work: &mut Workspace, refusal: Refusal) -> AfterResponse {
-        self.begin_refusal(work);
-        work.request.is_early = self.wire.transport.is_early();
-        work.request.content = Content::None;
-        let parsed = ParsedHead {
-            head_length: 0,
-            persistent: false,
-            expect_continue: false,
-        };
-        self.serve_for_proxy(work, parsed, Some(refusal)).await
-    }
-
-    fn begin_refusal(&mut self, work: &Workspace) {
-        self.wire.watch.disarm();
-        // The following bytes are not read as another request.
-        self.remaining = UnreadContent::Length(u64::MAX);
-        self.received = work.input.bytes().len() as u64;
-        self.served += 1;
     }
 
     /// Serves the request that `work` holds. `refused`: why it gets an error.
@@ -393,31 +370,8 @@ impl<T: Transport> H1Connection<T> {
         after
     }
 
-    /// Answers a refused head. Afterwards the state of the connection is unknown.
-    pub(super) async fn refuse(&mut self, work: &mut Workspace, refusal: Refusal) -> AfterResponse {
-        let thread = self.thread.clone();
-        let arrival = Arrival::now(&thread);
-        let situation = Situation {
-            phase: Phase::ReadingHead,
-            ..self.situation(work, None)
-        };
-        thread.report(&RequestError::head(situation, refusal.status, refusal.why));
-        self.begin_refusal(work);
-        let mut response = match refusal == PLAIN {
-            true => Response::for_https_only(&work.request),
-            false => Response::error(refusal.status),
-        };
-        let length = response.length();
-        let (outcome, after) = self.send(work, None, &mut response, false).await;
-        let situation = self.situation(work, None);
-        let head = response.head.get();
-        let answer = RecordedResponse { head, length, user: None, notes: None };
-        pipeline::record(&thread, situation, arrival, answer, outcome);
-        after
-    }
-
     /// Encodes and sends a response of `site` to the request in `work`.
-    async fn send(
+    pub(super) async fn send(
         &mut self,
         work: &mut Workspace,
         site: Option<&Site>,
@@ -495,7 +449,11 @@ impl<T: Transport> H1Connection<T> {
         body::send(body, filters, promised, limits, place, &mut sink).await
     }
 
-    fn situation<'s>(&'s self, work: &'s Workspace, site: Option<&'s Site>) -> Situation<'s> {
+    pub(super) fn situation<'s>(
+        &'s self,
+        work: &'s Workspace,
+        site: Option<&'s Site>,
+    ) -> Situation<'s> {
         Situation {
             peer: &self.peer,
             site,

@@ -1,0 +1,147 @@
+//! Document roots that are held open.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use howdah_site::{DocumentPath, Rules, Symlinks};
+use howdah_sys::open;
+use howdah_sys::stat::Stat;
+
+use crate::directive_cache::DirectiveCache;
+use crate::disk::Disk;
+use crate::folders::with_slash;
+use crate::locate::Obstacle;
+use crate::root_links;
+use crate::site_folders::SiteFolders;
+
+/// A document root under one rule for links and one set of directives, held open.
+#[derive(Debug)]
+pub(crate) struct OpenRoot {
+    number: u32,
+    path: CString,
+    real_path: PathBuf,
+    symlinks: Symlinks,
+    scope: u32,
+    /// The directives of the configuration itself.
+    base: Option<Rc<Rules>>,
+    /// The folders of all sites.
+    site_folders: Option<Arc<SiteFolders>>,
+    folder: OwnedFd,
+    identity: (u64, u64),
+}
+
+impl OpenRoot {
+    pub(crate) fn open(
+        number: u32,
+        path: &DocumentPath,
+        directives: Option<&DirectiveCache>,
+        disk: &Disk,
+    ) -> Result<OpenRoot, Obstacle> {
+        let name = path.root();
+        let root = OpenRoot::without_directives(name, path.symlinks(), disk)?;
+        let site_folders = directives.map(DirectiveCache::site_folders);
+        let is_closed =
+            |folders: &Arc<SiteFolders>| folders.close(&root.real_path, root.path.as_bytes());
+        if path.symlinks() != Symlinks::Follow
+            && site_folders.as_ref().is_some_and(is_closed)
+            && !root_links::are_of_administrator(name)?
+        {
+            return Err(Obstacle::OtherSite);
+        }
+        Ok(OpenRoot {
+            number,
+            site_folders,
+            scope: path.scope(),
+            base: directives
+                .and_then(|directives| {
+                    directives.rules(path.scope(), &with_slash(name.as_os_str().as_bytes()))
+                })
+                .map(|rules| Rules::below(None, rules)),
+            ..root
+        })
+    }
+
+    /// Opens a root by its path and the rule for symbolic links below it.
+    pub(crate) fn without_directives(
+        name: &Path,
+        symlinks: Symlinks,
+        disk: &Disk,
+    ) -> Result<OpenRoot, Obstacle> {
+        let path = CString::new(name.as_os_str().as_bytes()).map_err(|_| Obstacle::Missing)?;
+        let folder = open::folder(&path, disk.lookup()).map_err(|error| disk.obstacle(error))?;
+        let stat = Stat::of(folder.as_fd())?;
+        if symlinks != Symlinks::Follow && !root_links::may_lead(name, &stat)? {
+            return Err(Obstacle::Forbidden);
+        }
+        Ok(OpenRoot {
+            number: 0,
+            identity: stat.identity(),
+            folder,
+            path,
+            real_path: root_links::real_path(name)?,
+            symlinks,
+            scope: 0,
+            base: None,
+            site_folders: None,
+        })
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The path as configured, without a slash at its end, unless it is `/`.
+    pub(crate) fn path(&self) -> &[u8] {
+        self.path.as_bytes()
+    }
+
+    /// The path when the root was opened, without symbolic links.
+    pub(crate) fn real_path(&self) -> &Path {
+        &self.real_path
+    }
+
+    pub(crate) fn symlinks(&self) -> Symlinks {
+        self.symlinks
+    }
+
+    /// The scope of directives of its sites.
+    pub(crate) fn scope(&self) -> u32 {
+        self.scope
+    }
+
+    /// The directives of the configuration itself.
+    pub(crate) fn base(&self) -> Option<&Rc<Rules>> {
+        self.base.as_ref()
+    }
+
+    /// Whether a path without links is in a folder of another site.
+    pub(crate) fn is_closed_to_it(&self, target: &Path) -> bool {
+        self.site_folders
+            .as_ref()
+            .is_some_and(|folders| folders.close(target, self.path()))
+    }
+
+    pub(crate) fn folder(&self) -> BorrowedFd<'_> {
+        self.folder.as_fd()
+    }
+
+    pub(crate) fn identity(&self) -> (u64, u64) {
+        self.identity
+    }
+
+    /// Whether the path still leads to the same folder. `Err`: the disk would have to be waited
+    /// for.
+    pub(crate) fn is_current(&self, disk: &Disk) -> Result<bool, Obstacle> {
+        let opened = open::folder(&self.path, disk.lookup());
+        let stat = opened.and_then(|folder| Stat::of(folder.as_fd()));
+        match stat.map_err(|error| disk.obstacle(error)) {
+            Ok(stat) => Ok(stat.identity() == self.identity),
+            Err(Obstacle::Postponed) => Err(Obstacle::Postponed),
+            Err(_) => Ok(false),
+        }
+    }
+}
