@@ -41,7 +41,7 @@ fn check_public(name: &str) -> Result<(), &'static str> {
 /// begin with `*.`.
 ///
 /// # Errors
-/// As [`check_public`].
+/// The reason why not, as the end of a sentence about the name.
 pub fn check(name: &str) -> Result<(), &'static str> {
     let host = name.strip_prefix("*.").unwrap_or(name);
     if host.starts_with('[') || host.parse::<IpAddr>().is_ok() {

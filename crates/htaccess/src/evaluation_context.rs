@@ -38,7 +38,7 @@ pub trait EvaluationContext {
     fn note_work(&mut self, _steps: u64) {}
 
     /// Notes the comparison that the evaluation is given up for
-    /// ([`PasswordVerdict::Later`](crate::host::Verified::Later)).
+    /// ([`PasswordVerdict::Later`](crate::host::PasswordVerdict::Later)).
     fn await_password(&mut self, _hash: &[u8], _password: &[u8]) {}
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Totals {
 pub(crate) struct SiteTotals<'t>(pub(super) &'t [u64]);
 
 impl Totals {
-    /// The names of the sites and lanes that have counters, [`NO_SITE`] among them.
+    /// The names of the sites and lanes that have counters, [`NO_SITE`](super::NO_SITE) among them.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.sites.keys().map(String::as_str)
     }
