@@ -31,7 +31,8 @@ pub struct PseudoFields<'h> {
 /// An extended CONNECT for a WebSocket (RFC 8441) becomes what a client of HTTP/1.1 would send: GET
 /// with Upgrade and Connection, without content. Its stream goes on in both directions.
 ///
-/// On a refusal `into` holds the known part of the request line, for the log, and no fields.
+/// On a refusal `into` holds the known part of the request line, for the log, and no fields, unless
+/// the refusal keeps the head ([`Refusal::keeps_head`]).
 ///
 /// # Errors
 /// The status to refuse the request with. The connection goes on.

@@ -8,7 +8,7 @@ use crate::priority::Priority;
 use crate::{Content, Limits, Refusal, Request, Version};
 
 /// A head that is accepted means the same when it is written as HTTP/1, and holds no field of an
-/// HTTP/1 connection.
+/// HTTP/1 connection. The latter is true of one that is refused and kept as well.
 ///
 /// `data` is a byte of flags, then lines: the first has method, scheme, authority and path between
 /// tabs, `-` for one that is absent; the others have a name and a value.
@@ -17,15 +17,18 @@ pub fn h2_request(data: &[u8]) {
     let Some((result, ends)) = read(data, &mut request) else {
         return;
     };
-    let Ok(expects_continue) = result else {
+    if result.is_err_and(|refusal| !refusal.keeps_head()) {
         assert!(request.fields.is_empty());
         return;
-    };
+    }
     let count = |name: &[u8]| request.fields.values(name).count();
     for name in ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"] {
         assert_eq!(count(name.as_bytes()), 0, "{name}");
     }
     assert!(count(b"cookie") <= 1 && count(b"host") == 1 && count(b"content-length") <= 1);
+    let Ok(expects_continue) = result else {
+        return;
+    };
     assert!(!ends || matches!(request.content, Content::None | Content::Length(0)));
     for value in request.fields.values(b"priority") {
         assert!(Priority::of_request(Some(value)).urgency <= 7);
