@@ -16,9 +16,8 @@ section! {
         connections ("connections"): usize as AtLeast<usize, 1> = 16_384,
             "Holds 10,000 idle browsers with room to spare, in a few dozen megabytes.";
         /// Connections of one client at once. Further ones are closed. `"auto"` is no limit until
-        /// three quarters of `connections` are open; from then on a sixteenth of
-        /// `connections`, but at least 256, which is at most a quarter of `connections`, but at
-        /// least 16. The number of connections that `ulimit -n` allows counts.
+        /// three quarters of `connections` are open; from then on a sixteenth of `connections`, but
+        /// at least 256. Where `ulimit -n` allows few connections, a number is better.
         client_connections ("client_connections"): Count as AutoCount = Count::Auto,
             "A proxy or an office behind one address is not limited, and no address alone can take \
              all connections.";

@@ -12,12 +12,8 @@ use std::time::{Duration, Instant};
 
 use howdah_config::{Config, Count, Rate};
 
-/// Connections that no client is refused because of `"auto"`, where these are at most a quarter of
-/// all connections.
+/// Connections that no client is refused because of `"auto"`.
 const FEW: usize = 256;
-/// Connections that no client is refused because of `"auto"`, however few there may be: those of
-/// two browsers.
-const FEWEST: usize = 16;
 /// Shards of the tables. Threads seldom need the same one.
 const SHARDS: usize = 64;
 /// Clients of a shard whose requests are counted at once. Further ones are served without being
@@ -140,9 +136,7 @@ impl Clients {
         let allowed = match self.connections {
             Count::Exactly(number) => number,
             // The last quarter is for clients that have few.
-            Count::Auto if open > most - most / 4 => {
-                (most / 16).max(FEW).min((most / 4).max(FEWEST))
-            }
+            Count::Auto if open > most - most / 4 => (most / 16).max(FEW),
             Count::Auto => usize::MAX,
         };
         let network = self.network(client);
@@ -329,21 +323,6 @@ mod tests {
         assert!(clients.connect(other, 13_001, 16_000).is_none());
         drop((open, others));
         assert!(clients.shards.iter().all(|shard| shard.lock().unwrap().connections.is_empty()));
-    }
-
-    #[test]
-    fn one_client_leaves_room_where_there_are_few_connections() {
-        for (most, greedy, other) in [(200, 150, 50), (2000, 1500, 256), (20, 16, 4)] {
-            let clients = clients("", "");
-            let taken = |name, before: usize| {
-                let opened =
-                    (before..most).map_while(|open| clients.connect(address(name), open + 1, most));
-                opened.collect::<Vec<_>>()
-            };
-            let first = taken("192.0.2.1", 0);
-            assert_eq!(first.len(), greedy, "{most}");
-            assert_eq!(taken("192.0.2.2", first.len()).len(), other, "{most}");
-        }
     }
 
     #[test]

@@ -71,26 +71,9 @@ fn a_client_with_too_many_connections_gets_no_further_one_until_it_closes_one() 
     }
 }
 
-/// The crowd has one address.
-const CROWD: &str = "connections = 40\nclient_connections = 40\nkeep_alive_timeout = \"1h\"";
-
-#[test]
-fn one_address_leaves_room_for_others_where_there_are_few_connections() {
-    let site = site("threads = 2", "connections = 40", "");
-    let mut wires: Vec<Wire> = (0..60).map(|_| site.connect()).collect();
-    // None of them is idle.
-    for wire in &mut wires {
-        wire.try_send("GET /a.txt HTTP/1.1\r\n");
-    }
-    site.server
-        .wait_for_log("the client has as many connections as `client_connections` allows");
-    let mut other = Wire::connect_from([127, 0, 0, 9], site.server.address());
-    assert_eq!(other.get("/a.txt").text(), "content");
-}
-
 #[test]
 fn an_idle_crowd_makes_room_for_new_visitors_at_once() {
-    let site = site("threads = 2", CROWD, "");
+    let site = site("threads = 2", "connections = 40\nkeep_alive_timeout = \"1h\"", "");
     let mut crowd: Vec<Wire> = (0..40).map(|_| site.connect()).collect();
     for wire in &mut crowd {
         assert_eq!(wire.get("/a.txt").text(), "content");
@@ -187,8 +170,7 @@ fn a_low_limit_of_open_files_is_said_and_kept() {
     let config = folder.file(
         "howdah.toml",
         "listen = [\"127.0.0.1:0\"]\nthreads = 2\n[log]\naccess = \"off\"\n\
-         [limits]\nkeep_alive_timeout = \"1h\"\nclient_connections = 1000\n\
-         [[site]]\nroot = \"public\"\nphp = false\n",
+         [limits]\nkeep_alive_timeout = \"1h\"\n[[site]]\nroot = \"public\"\nphp = false\n",
     );
     // As an ordinary user: root may raise the limit.
     let limited = folder.program("limited", "#!/bin/sh\nulimit -n 300\nexec \"$HOWDAH\" \"$@\"\n");
