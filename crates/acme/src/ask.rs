@@ -33,7 +33,7 @@ impl Permission {
             return Ok(None);
         };
         let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(client_settings(settings.roots.as_deref().map_err(Clone::clone)?)?)
+            .with_tls_config(client_settings(settings)?)
             .https_or_http()
             .enable_http1()
             .build();

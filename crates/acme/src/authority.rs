@@ -61,7 +61,7 @@ impl Authority {
     /// # Errors
     /// The roots cannot be read.
     pub(crate) fn all(settings: &Rc<AcmeSettings>) -> Result<Vec<Authority>, String> {
-        let connection = AuthorityClient::new(settings.roots.as_deref().map_err(Clone::clone)?)?;
+        let connection = AuthorityClient::new(settings)?;
         let is_only = settings.directories.len() == 1;
         let authority = |directory: &String| Authority {
             directory: directory.clone(),
@@ -202,9 +202,9 @@ struct AuthorityClient {
 }
 
 impl AuthorityClient {
-    /// Returns a client that trusts the roots of the system and `own` ones, in PEM.
-    fn new(own: &[u8]) -> Result<AuthorityClient, String> {
-        let connector = HttpsConnectorBuilder::new().with_tls_config(client_settings(own)?);
+    /// Returns a client that trusts the roots of the system and those of the settings.
+    fn new(settings: &AcmeSettings) -> Result<AuthorityClient, String> {
+        let connector = HttpsConnectorBuilder::new().with_tls_config(client_settings(settings)?);
         let connector = connector.https_only().enable_http1().build();
         Ok(AuthorityClient {
             client: Client::builder(TokioExecutor::new()).build(connector),
@@ -213,12 +213,13 @@ impl AuthorityClient {
     }
 }
 
-/// Returns the settings of TLS for a client that trusts the roots of the system and `own` ones, in
-/// PEM.
+/// Returns the settings of TLS for a client that trusts the roots of the system and those of the
+/// settings.
 ///
 /// # Errors
 /// The roots of `acme.ca_file` cannot be read.
-pub(crate) fn client_settings(own: &[u8]) -> Result<ClientConfig, String> {
+pub(crate) fn client_settings(settings: &AcmeSettings) -> Result<ClientConfig, String> {
+    let own = settings.roots.as_ref().map_err(Clone::clone)?;
     let mut roots = RootCertStore::empty();
     // A system without roots, or with a broken one, may not need them.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

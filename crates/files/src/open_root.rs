@@ -45,7 +45,7 @@ impl OpenRoot {
         let root = OpenRoot::without_directives(name, path.symlinks(), disk)?;
         let site_folders = directives.map(DirectiveCache::site_folders);
         let is_closed =
-            |folders: &Arc<SiteFolders>| folders.close(&root.real_path, root.path.as_bytes());
+            |folders: &Arc<SiteFolders>| folders.closes(&root.real_path, root.path.as_bytes());
         if path.symlinks() != Symlinks::Follow
             && site_folders.as_ref().is_some_and(is_closed)
             && !root_links::are_of_administrator(name)?
@@ -122,7 +122,7 @@ impl OpenRoot {
     pub(crate) fn is_closed_to_it(&self, target: &Path) -> bool {
         self.site_folders
             .as_ref()
-            .is_some_and(|folders| folders.close(target, self.path()))
+            .is_some_and(|folders| folders.closes(target, self.path()))
     }
 
     pub(crate) fn folder(&self) -> BorrowedFd<'_> {

@@ -33,7 +33,7 @@ impl SiteFolders {
     /// Returns whether `target`, a path without links, is in a folder that belongs to other sites
     /// than the one with the document root `root`. Of folders within each other, the innermost
     /// counts.
-    pub(crate) fn close(&self, target: &Path, root: &[u8]) -> bool {
+    pub(crate) fn closes(&self, target: &Path, root: &[u8]) -> bool {
         let owners = target.ancestors().find_map(|above| self.by_path.get(above));
         owners.is_some_and(|owners| !owners.iter().any(|owner| owner.has(root)))
     }
@@ -87,7 +87,7 @@ mod tests {
             ("/srv/other", "/srv/one/public", false),
             ("/srv/one-more", "/srv/two/current", false),
         ] {
-            let found = folders.close(Path::new(target), root.as_bytes());
+            let found = folders.closes(Path::new(target), root.as_bytes());
             assert_eq!(found, expected, "{target} {root}");
         }
     }

@@ -139,16 +139,18 @@ impl Zygote {
     /// the order in which they came, so there are more of them only where scripts are short.
     fn most_out(&self, scripts: ScriptLength) -> usize {
         let Geometry { slots, workers: most, .. } = *self.front.geometry();
-        let workers = self.wanted.load(Ordering::Relaxed).max(1);
+        let (workers, scripts) = match self.has_lanes {
+            // The lanes hold requests back, whatever the scripts.
+            true => (most, ScriptLength::Long),
+            false => (self.wanted.load(Ordering::Relaxed).max(1), scripts),
+        };
         let behind = match scripts {
-            _ if self.has_lanes => most,
             ScriptLength::Short => slots.saturating_sub(workers),
             ScriptLength::Middle => workers.max(FEW_SLOTS.saturating_sub(workers)),
             ScriptLength::Long => workers,
         };
         // A request that finds no worker has another one started.
         let least = usize::from(self.may_grow.load(Ordering::Relaxed));
-        let workers = if self.has_lanes { most } else { workers };
         workers + behind.min(self.most_behind).max(least)
     }
 

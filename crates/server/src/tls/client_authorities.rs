@@ -7,11 +7,10 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use howdah_config::ClientVerify;
-use rustls::client::danger::HandshakeSignatureValid;
+use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
 
 use super::certificate::CertificateFacts;
 use super::pair::{self, shown_time};
@@ -166,24 +165,8 @@ pub(crate) struct ValidAuthorities {
 }
 
 impl ValidAuthorities {
-    /// Returns the last second, since 1970, for which a check at `now` of a client's certificate,
-    /// with those that the client has sent behind it, holds. The library does not tell which
-    /// authority has decided: the first one to end counts.
-    pub(super) fn holds_until(
-        &self,
-        certificate: &CertificateDer<'_>,
-        chain: &[CertificateDer<'_>],
-        now: i64,
-    ) -> i64 {
-        let all = [certificate].into_iter().chain(chain);
-        // A certificate that cannot be read vouches for nothing.
-        let ends = all.map(|one| CertificateFacts::read(one).map_or(i64::MIN, |facts| facts.ends));
-        ends.chain([last_second(&self.all, now)]).min().unwrap_or(i64::MIN)
-    }
-}
-
-impl ClientCertVerifier for ValidAuthorities {
-    fn verify_client_cert(
+    /// Checks a client's certificate, with those that the client has sent behind it, at `now`.
+    pub(super) fn verify_client_cert(
         &self,
         certificate: &CertificateDer<'_>,
         chain: &[CertificateDer<'_>],
@@ -197,34 +180,24 @@ impl ClientCertVerifier for ValidAuthorities {
         valid.verify_client_cert(certificate, chain, now)
     }
 
-    fn client_auth_mandatory(&self) -> bool {
-        self.valid.client_auth_mandatory()
+    /// The library's check, for all that does not depend on the time.
+    pub(super) fn timeless(&self) -> &dyn ClientCertVerifier {
+        &*self.valid
     }
 
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.valid.root_hint_subjects()
-    }
-
-    fn verify_tls12_signature(
+    /// Returns the last second, since 1970, for which a check at `now` of a client's certificate,
+    /// with those that the client has sent behind it, holds. The library does not tell which
+    /// authority has decided: the first one to end counts.
+    pub(super) fn holds_until(
         &self,
-        message: &[u8],
         certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.valid.verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.valid.verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.valid.supported_verify_schemes()
+        chain: &[CertificateDer<'_>],
+        now: i64,
+    ) -> i64 {
+        let all = [certificate].into_iter().chain(chain);
+        // A certificate that cannot be read vouches for nothing.
+        let ends = all.map(|one| CertificateFacts::read(one).map_or(i64::MIN, |facts| facts.ends));
+        ends.chain([last_second(&self.all, now)]).min().unwrap_or(i64::MIN)
     }
 }
 

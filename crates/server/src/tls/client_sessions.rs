@@ -55,11 +55,11 @@ impl ClientCertVerifier for NotingVerifier {
     }
 
     fn client_auth_mandatory(&self) -> bool {
-        self.check.client_auth_mandatory()
+        self.check.timeless().client_auth_mandatory()
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.check.root_hint_subjects()
+        self.check.timeless().root_hint_subjects()
     }
 
     fn verify_tls12_signature(
@@ -68,7 +68,7 @@ impl ClientCertVerifier for NotingVerifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.check.verify_tls12_signature(message, certificate, signature)
+        self.check.timeless().verify_tls12_signature(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -77,11 +77,11 @@ impl ClientCertVerifier for NotingVerifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.check.verify_tls13_signature(message, certificate, signature)
+        self.check.timeless().verify_tls13_signature(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.check.supported_verify_schemes()
+        self.check.timeless().supported_verify_schemes()
     }
 }
 

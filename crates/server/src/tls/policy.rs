@@ -71,7 +71,7 @@ enum TcpSite {
     Own(Box<OwnSettings>),
 }
 
-/// What the settings of one connection are made of.
+/// Makes the settings of each connection.
 #[derive(Debug)]
 struct OwnSettings {
     tls: SiteTls,

@@ -118,14 +118,7 @@ fn dangerous() -> [&'static [calls::Number]; 8] {
 /// The sockets that a pool may make.
 fn sockets(connect: Option<&[Destination]>) -> SeccompVerdict {
     let Some(destinations) = connect else {
-        let tcp = of_protocols(calls::TCP, SeccompVerdict::Refuse(calls::NO_SUCH_PROTOCOL));
-        let internet = SeccompVerdict::Argument {
-            index: 1,
-            mask: calls::SOCKET_TYPE,
-            values: vec![calls::STREAM],
-            then: Box::new(tcp),
-            otherwise: Box::new(SeccompVerdict::Allow),
-        };
+        let internet = of_type(calls::STREAM, calls::TCP, SeccompVerdict::Allow);
         return internet_or(internet, &[calls::UNIX, calls::NETLINK]);
     };
     let unix = destinations
@@ -159,23 +152,19 @@ fn internet_or(internet: SeccompVerdict, local: &[u32]) -> SeccompVerdict {
     }
 }
 
-fn of_protocols(protocols: &[u32], otherwise: SeccompVerdict) -> SeccompVerdict {
-    SeccompVerdict::Argument {
-        index: 2,
-        mask: u32::MAX,
-        values: protocols.to_vec(),
-        then: Box::new(SeccompVerdict::Allow),
-        otherwise: Box::new(otherwise),
-    }
-}
-
 /// Sockets of this type need one of these protocols; `otherwise` decides on other types.
 fn of_type(kind: u32, protocols: &[u32], otherwise: SeccompVerdict) -> SeccompVerdict {
     SeccompVerdict::Argument {
         index: 1,
         mask: calls::SOCKET_TYPE,
         values: vec![kind],
-        then: Box::new(SeccompVerdict::only(2, protocols)),
+        then: Box::new(SeccompVerdict::Argument {
+            index: 2,
+            mask: u32::MAX,
+            values: protocols.to_vec(),
+            then: Box::new(SeccompVerdict::Allow),
+            otherwise: Box::new(SeccompVerdict::Refuse(calls::NO_SUCH_PROTOCOL)),
+        }),
         otherwise: Box::new(otherwise),
     }
 }

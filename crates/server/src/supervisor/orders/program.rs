@@ -21,7 +21,7 @@ const NAME: &CStr = c"howdah-acme";
 /// Seconds that the process may go on after the supervisor has died.
 const ORPHAN_SECONDS: u8 = 5;
 
-/// What the process starts with.
+/// The first message to the process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct OrderStart {
     settings: AcmeSettings,

@@ -4,7 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::{CALLS, Sites, can_run, has_mounts};
 
-/// What Landlock does not check of a path: names and sizes, changes of its attributes, watches.
+/// A script that tries on a path all that Landlock does not check: names and sizes, changes of its
+/// attributes, watches.
 fn attempts(path: &str) -> String {
     format!(
         "{CALLS}
