@@ -109,8 +109,10 @@ fn a_release_that_does_not_start_is_not_served() {
     // The next release is a good one.
     release(&folder, "3");
     folder.file("releases/3/preload.php", "<?php");
+    let front = server.front();
     deploy(&folder, "3");
-    wait_until("the next release is served", || server.get("/").text() == "333");
+    wait_until("a new generation serves", || !front.lives());
+    assert_eq!(server.get("/").text(), "333");
     assert_eq!(server.get("/note.txt").text(), "3");
     wait_until("nothing is held", || told_of_release(&folder).is_none());
     server.stop();

@@ -160,8 +160,11 @@ fn reload_with_link(sites: &Sites, target: &str) {
     let front = sites.server.front();
     sites.server.signal(howdah_sys::signal::SIGHUP);
     wait_until("another generation serves", || !front.lives());
+    let front = sites.server.front();
     std::fs::remove_file(&public).unwrap();
     std::fs::rename(&kept, &public).unwrap();
+    // Until the generation that met the link has ended, either may answer.
+    wait_until("a generation serves the folder", || !front.lives());
     wait_until("the folder is served again", || sites.run("echo 'fine';") == "fine");
 }
 
