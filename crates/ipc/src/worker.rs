@@ -33,6 +33,9 @@ pub struct Worker {
     head: HeadEncoder,
     meter: CpuMeter,
     usage: UsageMeter,
+    /// Gives memory back to the kernel that the process keeps for its next request; `None` while
+    /// it keeps none.
+    spare: Option<fn()>,
 }
 
 impl Worker {
@@ -44,6 +47,7 @@ impl Worker {
             head: HeadEncoder::default(),
             meter: CpuMeter::default(),
             usage: UsageMeter::default(),
+            spare: None,
         }
     }
 
@@ -71,6 +75,12 @@ impl Worker {
         if self.usage.is_memory_overdue(now) {
             publish_memory(&words, &mut self.usage, now);
         }
+    }
+
+    /// Calls `give_back` if no request comes for [`REST`], and measures the memory after it. Call it
+    /// after each request, with `None` where the process keeps no memory for its next request.
+    pub fn offer_spare_memory(&mut self, give_back: Option<fn()>) {
+        self.spare = give_back;
     }
 
     /// Waits for a request and takes it. `None` once `stop` is set (by a signal handler, followed
@@ -149,21 +159,21 @@ impl Worker {
 
     /// Sleeps until the front wakes this worker, and leaves queued requests to the other workers.
     fn sleep_surplus(&mut self, stop: &AtomicBool) -> io::Result<()> {
-        let Worker { shared, index, meter, usage, .. } = self;
+        let Worker { shared, index, meter, usage, spare, .. } = self;
         let (region, ended) = (&shared.region, meter.ended);
         let words = region.worker(*index);
         let stop = || stop.load(Ordering::Acquire);
         let still = || is_surplus(region, 0);
-        let wait = |word: &_| wait(word, &words, usage, ended);
+        let wait = |word: &_| wait(word, &words, usage, spare, ended);
         region.idle().sleep_surplus(*index, words.wake, still, stop, wait)
     }
 
     fn sleep(&mut self, stop: &AtomicBool) -> io::Result<()> {
-        let Worker { shared, index, meter, usage, .. } = self;
+        let Worker { shared, index, meter, usage, spare, .. } = self;
         let (region, ended) = (&shared.region, meter.ended);
         let words = region.worker(*index);
         let stop = || stop.load(Ordering::Acquire);
-        let wait = |word: &_| wait(word, &words, usage, ended);
+        let wait = |word: &_| wait(word, &words, usage, spare, ended);
         region.idle().sleep(*index, words.wake, &region.queue(), stop, wait)
     }
 }
@@ -176,15 +186,21 @@ fn is_surplus(region: &Region, own: usize) -> bool {
 }
 
 /// Sleeps while `word` is 0. A worker whose memory has to be measured does so when no request has
-/// come for a while: the next one often comes as soon as the last one was answered.
+/// come for a while: the next one often comes as soon as the last one was answered. Spare memory
+/// goes back later, because the next request would have to ask for it again.
 fn wait(
     word: &AtomicU32,
     words: &WorkerWords<'_>,
     usage: &mut UsageMeter,
+    spare: &mut Option<fn()>,
     ended: u64,
 ) -> io::Result<()> {
-    let pause = usage.is_memory_due(ended).then_some(PAUSE);
+    let is_due = usage.is_memory_due(ended);
+    let pause = if is_due { Some(PAUSE) } else { spare.map(|_| REST) };
     if futex::wait(word, 0, pause)? == Wake::TimedOut {
+        if !is_due && let Some(give_back) = spare.take() {
+            give_back();
+        }
         publish_memory(words, usage, ended);
     }
     Ok(())
@@ -200,6 +216,9 @@ fn publish_memory(words: &WorkerWords<'_>, usage: &mut UsageMeter, now: u64) {
 
 /// Time without a request after which a worker measures its memory.
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// Time without a request after which a worker gives spare memory back.
+const REST: Duration = Duration::from_secs(1);
 
 /// A request that this worker has taken, and the writer of its response.
 #[derive(Debug)]

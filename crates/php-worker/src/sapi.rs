@@ -12,6 +12,7 @@ use crate::ini::PoolIni;
 use crate::log;
 use crate::php_request::PhpRequest;
 use crate::process;
+use crate::running::RUNNING;
 use crate::user_ini::UserIniCache;
 
 /// The C structures and functions of `shim/shim.h`.
@@ -154,9 +155,11 @@ pub mod raw {
         pub fn howdah_stop();
         pub fn howdah_execute(request: *const Request) -> c_int;
         pub fn howdah_ask(expression: *const c_char, otherwise: i64) -> i64;
-        /// PHP's own: bytes that its memory manager has taken from the system now, and at most.
+        /// PHP's own: bytes that its memory manager has taken from the system now, and at most; and
+        /// what ends a request for it.
         pub fn zend_memory_usage(real: bool) -> usize;
         pub fn zend_memory_peak_usage(real: bool) -> usize;
+        pub fn shutdown_memory_manager(silent: bool, full: bool);
         pub fn howdah_php_version() -> *const c_char;
         pub fn howdah_ini_value(name: *const c_char) -> *const c_char;
         pub fn howdah_ini_set(name: *const c_char, value: *const c_char) -> c_int;
@@ -219,6 +222,11 @@ pub const FPM: &str = "fpm-fcgi";
 
 /// Bytes of a request's ini values, encoded, up to which they are kept for the next request.
 const LONGEST_KEPT: usize = 1024;
+
+/// Bytes that PHP's memory manager takes from the system at once, `ZEND_MM_CHUNK_SIZE`.
+const MEMORY_BLOCK: u64 = 2 << 20;
+/// Calls after which nothing is left of an average of a thousand blocks.
+const MEMORY_ROUNDS: usize = 12;
 
 /// The state of PHP after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -397,12 +405,32 @@ impl Engine {
         raw::INI_TO_KEEP
     }
 
+    /// Returns whether PHP keeps memory of former requests for the next one, beside the first block
+    /// of its memory manager, which it never gives back.
+    pub fn keeps_memory(&self) -> bool {
+        memory_now() > MEMORY_BLOCK
+    }
+
     /// Shuts the PHP module down before the process exits normally.
     pub fn stop(self) {
         let Engine { user_ini, .. } = self;
         drop(user_ini); // Its tables are PHP's memory.
         // SAFETY: PHP runs, no request is running, and no `Engine` is left to call it again.
         unsafe { raw::howdah_stop() };
+    }
+}
+
+/// Gives the memory back that PHP keeps for the next request; see [`Engine::keeps_memory`]. Does
+/// nothing while a request runs.
+pub(crate) fn give_memory_back() {
+    // PHP keeps as much as requests used on average, and each of these halves the average.
+    for _ in 0..MEMORY_ROUNDS {
+        if RUNNING.present().is_some() || memory_now() <= MEMORY_BLOCK {
+            return;
+        }
+        // SAFETY: PHP has started, and no request has memory, as at the end of each. The function
+        // runs nothing of a script and raises no error.
+        unsafe { raw::shutdown_memory_manager(true, false) };
     }
 }
 

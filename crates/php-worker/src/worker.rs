@@ -23,7 +23,7 @@ use crate::log::{self, Level};
 use crate::php_request::{ClientGone, Field, HeadError, PhpRequest, ResponseSink, WorkerFacts};
 use crate::process::{self, RawPid, SignalState};
 use crate::running::RUNNING;
-use crate::sapi::{Engine, RequestOutcome};
+use crate::sapi::{self, Engine, RequestOutcome};
 use crate::session_gc::SessionGc;
 use crate::slow_log::{self, SlowLog};
 use crate::time_out;
@@ -180,6 +180,7 @@ fn serve(
         }
         served += 1;
         worker.publish_requests(served);
+        worker.offer_spare_memory(engine.keeps_memory().then_some(sapi::give_memory_back));
         // A worker that has used its processor time gets no signal while it waits, unlike one that
         // the zygote dismisses.
         let is_large = memory

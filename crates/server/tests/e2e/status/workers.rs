@@ -1,5 +1,7 @@
 //! Workers and their requests in `howdah status`.
 
+use serde_json::Value;
+
 use super::{TOP, named, wait_for_status};
 use crate::site::{HELD, Site};
 use crate::support::{Setup, has_php, wait_until};
@@ -63,6 +65,29 @@ fn an_idle_worker_is_shown_with_its_memory_and_its_last_request() {
     assert!(worker["last_peak"].as_u64() >= Some(6 << 20), "{worker:#}");
     assert!(pool["php"].as_str().unwrap().starts_with("8."), "{pool:#}");
     assert!(pool["opcache"].is_string(), "{pool:#}");
+}
+
+#[test]
+fn a_worker_without_requests_gives_the_memory_of_its_scripts_back() {
+    if !has_php() {
+        return;
+    }
+    // Many small blocks, which PHP keeps for the next request.
+    let script = "<?php for ($i = 0; $i < 300000; $i++) { $all[] = \"block $i of a script\"; }";
+    let site = shop(&[("a.php", script)], "");
+    let memory = |status: &Value| {
+        named(status, "shop")["pool"]["workers"][0]["pss"].as_u64().unwrap_or_default()
+    };
+    for _ in 0..6 {
+        assert_eq!(site.get("/a.php").status, 200);
+    }
+    let status =
+        wait_for_status(&site, "the worker has told its memory", |status| memory(status) > 0);
+    let peak = named(&status, "shop")["pool"]["workers"][0]["last_peak"].as_u64().unwrap();
+    assert!(peak > 20 << 20, "{peak}");
+    wait_for_status(&site, "the memory is given back", |status| memory(status) < peak / 2);
+    // PHP takes it again.
+    assert_eq!(site.get("/a.php").status, 200);
 }
 
 #[test]
