@@ -42,6 +42,8 @@ pub(crate) struct AwakeLimit {
     share: AtomicU32,
     /// Workers that should be awake at most; 0 while nothing is known.
     limit: AtomicUsize,
+    /// Workers that the memory has room for; `usize::MAX` where that does not matter.
+    memory: AtomicUsize,
 }
 
 impl AwakeLimit {
@@ -53,6 +55,26 @@ impl AwakeLimit {
             wall: AtomicU32::new(UNKNOWN),
             share: AtomicU32::new(UNKNOWN),
             limit: AtomicUsize::new(0),
+            memory: AtomicUsize::new(usize::MAX),
+        }
+    }
+
+    /// Sets how many workers the memory has room for; `None` where that does not matter.
+    pub(crate) fn bound_by_memory(&self, room: Option<usize>) {
+        self.memory.store(room.unwrap_or(usize::MAX), Ordering::Relaxed);
+    }
+
+    /// The number of further workers that the memory has room for, where `awake` are.
+    pub(crate) fn memory_room(&self, awake: usize) -> usize {
+        self.memory.load(Ordering::Relaxed).saturating_sub(awake)
+    }
+
+    /// Workers that should be awake at most; `None` for any number.
+    pub(crate) fn most(&self) -> Option<usize> {
+        let memory = self.memory.load(Ordering::Relaxed);
+        match self.limit.load(Ordering::Relaxed) {
+            0 => (memory < usize::MAX).then_some(memory),
+            limit => Some(limit.min(memory)),
         }
     }
 
@@ -69,7 +91,7 @@ impl AwakeLimit {
             (self.processors * 1500).div_ceil(share.max(1) as usize)
         };
         self.limit.store(limit, Ordering::Relaxed);
-        Some(limit)
+        self.most()
     }
 
     /// How long scripts took lately; long while nothing is known. Where they are not long, a
@@ -87,18 +109,9 @@ impl AwakeLimit {
         self.service.fetch_max(LONGEST_NOTED, Ordering::Relaxed);
     }
 
-    /// Whether that many workers are as many as should be awake.
-    pub(crate) fn is_reached_by(&self, awake: usize) -> bool {
-        let limit = self.limit.load(Ordering::Relaxed);
-        limit > 0 && awake >= limit
-    }
-
     /// The number of further workers that should be awake, where `awake` are.
     pub(crate) fn room(&self, awake: usize) -> usize {
-        match self.limit.load(Ordering::Relaxed) {
-            0 => usize::MAX,
-            limit => limit.saturating_sub(awake),
-        }
+        self.most().map_or(usize::MAX, |most| most.saturating_sub(awake))
     }
 
     /// The time that a request that was left to the workers awake may wait while none is taken from
@@ -172,12 +185,22 @@ mod tests {
     #[test]
     fn without_scripts_there_is_no_limit_and_patience_is_bounded() {
         let awake = AwakeLimit::new(4);
-        assert!(!awake.is_reached_by(100));
         assert_eq!(awake.room(100), usize::MAX);
         assert_eq!(awake.patience(), MOST_PATIENCE);
         awake.note(1000, None);
-        assert!(awake.is_reached_by(2) && !awake.is_reached_by(1));
         assert_eq!([0, 1, 2, 3].map(|workers| awake.room(workers)), [2, 1, 0, 0]);
         assert_eq!(awake.patience(), LEAST_PATIENCE);
+    }
+    #[test]
+    fn no_more_workers_are_awake_than_the_memory_has_room_for() {
+        let awake = AwakeLimit::new(4);
+        awake.bound_by_memory(Some(3));
+        assert_eq!((awake.most(), awake.room(2), awake.memory_room(2)), (Some(3), 1, 1));
+        // Six would keep the processors busy.
+        assert_eq!(awake.note(5_000_000, Some(1000)), Some(3));
+        awake.bound_by_memory(Some(10));
+        assert_eq!((awake.most(), awake.room(2), awake.memory_room(2)), (Some(6), 4, 8));
+        awake.bound_by_memory(None);
+        assert_eq!((awake.most(), awake.memory_room(2)), (Some(6), usize::MAX - 2));
     }
 }

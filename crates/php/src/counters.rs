@@ -36,10 +36,12 @@ pub enum PoolCounter {
     Slow = 11,
     /// The client of a request was gone before a worker began it.
     Abandoned = 12,
+    /// The kernel ended a worker because memory ran out.
+    OutOfMemory = 13,
 }
 
 /// Number of [`PoolCounter`] values.
-const EVENTS: usize = 13;
+const EVENTS: usize = 14;
 /// Word of the deaths by signal 0; those by other signals follow.
 const SIGNALS: usize = EVENTS;
 /// Number of signals that are told apart. Others are counted as the last one.

@@ -1,6 +1,10 @@
 //! How many workers the memory has room for.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use howdah_sys::usage;
 
 /// The memory that this server may use, at one moment: that of the machine, or of a control group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +25,30 @@ pub struct MemoryWatch {
     aside: AtomicU64,
     /// Bytes that the workers of all pools use.
     pools: AtomicU64,
+    /// Processes that the kernel has ended because memory ran out.
+    kills: Mutex<Kills>,
+}
+
+/// The number of processes that the kernel has ended because memory ran out, and the time at which
+/// it grew.
+#[derive(Debug, Default)]
+struct Kills {
+    /// `None` while nothing is known.
+    count: Option<u64>,
+    grown: Option<Instant>,
+}
+
+impl Kills {
+    fn note(&mut self, count: u64, now: Instant) {
+        if self.count.is_some_and(|former| count > former) {
+            self.grown = Some(now);
+        }
+        self.count = Some(count);
+    }
+
+    fn were_lately(&self, now: Instant) -> bool {
+        self.grown.is_some_and(|grown| now.saturating_duration_since(grown) < LATELY)
+    }
 }
 
 impl MemoryWatch {
@@ -29,6 +57,22 @@ impl MemoryWatch {
         self.available.store(figures.available, Ordering::Relaxed);
         self.aside.store(0, Ordering::Relaxed);
         self.limit.store(figures.limit, Ordering::Relaxed);
+        drop(self.count_kills(Instant::now()));
+    }
+
+    /// Returns whether the kernel has lately ended a process because memory ran out. A process that
+    /// was killed at that time was probably that one.
+    pub(crate) fn has_run_out(&self) -> bool {
+        let now = Instant::now();
+        self.count_kills(now).were_lately(now)
+    }
+
+    fn count_kills(&self, now: Instant) -> MutexGuard<'_, Kills> {
+        let mut kills = self.kills.lock().unwrap_or_else(PoisonError::into_inner);
+        usage::out_of_memory_kills()
+            .into_iter()
+            .for_each(|count| kills.note(count, now));
+        kills
     }
 
     /// The last figures; `None` while nothing is known.
@@ -75,6 +119,8 @@ pub(crate) struct Footprint {
     resting: u64,
     /// Bytes that scripts needed at most lately.
     peak: u64,
+    /// Looks at which scripts ran and none had ended yet.
+    looks: u32,
 }
 
 impl Footprint {
@@ -94,15 +140,29 @@ impl Footprint {
         self.resting = own.checked_div(known).unwrap_or(self.resting);
         let scripts = peaks.checked_div(with_peak).unwrap_or(0).saturating_mul(busy as u64);
         self.own = own.saturating_add(scripts);
+        if self.is_unknown() && busy > 0 {
+            self.looks = self.looks.saturating_add(1);
+        }
         // A script that needed much counts for a while.
         self.peak = peak.max(self.peak - self.peak / FORGETTING);
     }
 
+    /// Notes that a worker with its script needed that many bytes.
+    pub(crate) fn note_need(&mut self, bytes: u64) {
+        self.peak = self.peak.max(bytes.saturating_sub(self.resting));
+    }
+
+    fn is_unknown(&self) -> bool {
+        (self.resting, self.peak) == (0, 0)
+    }
+
     /// Bytes that a worker with a script needs.
     fn per_worker(&self) -> u64 {
-        match self.resting {
-            0 => UNKNOWN_WORKER,
-            resting => resting.saturating_add(self.peak).max(LEAST_WORKER),
+        match (self.resting, self.peak) {
+            (0, 0) if self.looks < CAREFUL_LOOKS => FIRST_WORKER,
+            (0, 0) => UNPROVEN_WORKER,
+            (0, peak) => UNPROVEN_WORKER.max(peak.saturating_add(UNPROVEN_WORKER / 2)),
+            (resting, peak) => resting.saturating_add(peak).max(LEAST_WORKER),
         }
     }
 }
@@ -129,7 +189,14 @@ pub struct MemorySum {
 impl MemorySum {
     /// Bytes that are set aside for a worker that starts.
     fn unproven_worker(&self) -> u64 {
-        self.per_worker.max(UNKNOWN_WORKER)
+        self.per_worker.max(UNPROVEN_WORKER)
+    }
+
+    /// Returns what a worker needed at least if memory ran out while so many ran a script: a
+    /// quarter more than there was for each.
+    pub(crate) fn need_of(&self, running: usize) -> u64 {
+        let room = self.per_worker.saturating_mul(self.room as u64);
+        room / running.max(1) as u64 / 4 * 5
     }
 
     /// Adds up. `pools` are the bytes that the workers of all pools use, `most` those that this
@@ -167,8 +234,15 @@ impl MemorySum {
 
 /// The part of a peak that is forgotten with each look, twice a second: half of it in 22 seconds.
 const FORGETTING: u64 = 64;
-/// Bytes of a worker that has told nothing yet.
-const UNKNOWN_WORKER: u64 = 32 << 20;
+/// Bytes of a worker as long as no script has ended: half of PHP's own default of `memory_limit`.
+const FIRST_WORKER: u64 = 64 << 20;
+/// Looks, two in a second, after which scripts that do not end are thought to wait, and to need no
+/// more than others.
+const CAREFUL_LOOKS: u32 = 10;
+/// Bytes of a worker that starts, at least: its scripts may need more than those before.
+const UNPROVEN_WORKER: u64 = 32 << 20;
+/// The time for which a process that was killed is taken for one that the kernel has ended.
+const LATELY: Duration = Duration::from_secs(2);
 /// Bytes that are assumed at least, whatever workers tell.
 const LEAST_WORKER: u64 = 4 << 20;
 /// Bounds of the memory that stays free, of which a sixteenth of all memory is usual.
@@ -213,7 +287,11 @@ mod tests {
         assert_eq!(room(256, 116, &[(20, 10)], 20), (100 + 20) / 30);
         assert_eq!(room(256, 76, &[(20, 10), (20, 4), (20, 2)], 60), (60 + 60) / 30);
         // Nothing is known yet.
-        assert_eq!(room(256, 200, &[(0, 0), (0, 0)], 0), (200 - 16) / 32);
+        assert_eq!(room(256, 200, &[(0, 0), (0, 0)], 0), (200 - 16) / 64);
+        assert_eq!(room(64, 60, &[(0, 0), (0, 0)], 0), 1);
+        // Scripts have ended, and no worker has measured itself yet.
+        assert_eq!(room(256, 200, &[(0, 2), (0, 1)], 0), (200 - 16) / 32);
+        assert_eq!(room(256, 200, &[(0, 40), (0, 1)], 0), (200 - 16) / (40 + 16));
         // The unknown are taken for the known.
         assert_eq!(room(256, 136, &[(20, 10), (0, 0)], 20), (120 + 20) / 30);
         assert_eq!(room(64, 20, &[(30, 30)], 30), 1);
@@ -238,7 +316,11 @@ mod tests {
         let sum = MemorySum::of(figures(4096, 4000), footprint(&workers), 20 * MIB, 90 * MIB);
         assert_eq!((sum.room, sum.reserve), (4, 256 * MIB));
         assert_eq!(room(4096, 4000, &[(1 << 40, 1 << 40)], 20), 1);
-        let tiny = Footprint { own: 1, resting: 1, peak: 0 };
+        let tiny = Footprint {
+            own: 1,
+            resting: 1,
+            ..Footprint::default()
+        };
         let sum = MemorySum::of(figures(1024, 104), tiny, 0, u64::MAX);
         assert_eq!(sum.room, (104 - 64) / 4);
     }
@@ -252,6 +334,39 @@ mod tests {
         assert!(footprint.per_worker() < before && footprint.per_worker() > 80 * MIB);
         (0..1000).for_each(|_| footprint.note(quiet(), 0));
         assert!(footprint.per_worker() < 23 * MIB, "{footprint:?}");
+    }
+
+    #[test]
+    fn workers_that_ran_out_of_memory_needed_more_than_there_was() {
+        let mut footprint = footprint(&[(20, 10), (20, 10)]);
+        footprint.note_need(25 * MIB);
+        assert_eq!(footprint.per_worker(), 30 * MIB);
+        footprint.note_need(50 * MIB);
+        assert_eq!(footprint.per_worker(), 50 * MIB);
+    }
+
+    #[test]
+    fn scripts_that_do_not_end_are_thought_to_wait() {
+        let mut footprint = Footprint::default();
+        let mut look = |busy| {
+            footprint.note(std::iter::once((None, 0)), busy);
+            footprint.per_worker()
+        };
+        let careful = CAREFUL_LOOKS - 1;
+        assert!((0..2 * careful).all(|_| look(0) == FIRST_WORKER), "none runs");
+        assert!((0..careful).all(|_| look(1) == FIRST_WORKER));
+        assert_eq!(look(1), UNPROVEN_WORKER);
+    }
+
+    #[test]
+    fn kills_count_for_a_while_after_the_number_has_grown() {
+        let start = Instant::now();
+        let mut kills = Kills::default();
+        kills.note(7, start);
+        assert!(!kills.were_lately(start), "they were before");
+        kills.note(8, start);
+        kills.note(8, start + LATELY / 2);
+        assert!(kills.were_lately(start + LATELY / 2) && !kills.were_lately(start + LATELY));
     }
 
     #[test]

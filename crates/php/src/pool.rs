@@ -282,8 +282,8 @@ impl Pool {
                 Some(ZygoteEvent::Died { status: 0, is_dismissed: true, .. }) => {
                     report(PoolEvent::WorkerDismissed);
                 }
-                Some(ZygoteEvent::Died { pid, status, .. }) => {
-                    report(PoolEvent::WorkerDied { pid, status });
+                Some(ZygoteEvent::Died { pid, status, is_out_of_memory, .. }) => {
+                    report(PoolEvent::WorkerDied { pid, status, is_out_of_memory });
                 }
                 Some(ZygoteEvent::Gone) => return Ok(()),
                 None => {}
@@ -486,5 +486,7 @@ pub enum PoolEvent {
         pid: u64,
         /// Its status from `wait(2)`.
         status: u32,
+        /// The kernel has probably ended it, because memory ran out.
+        is_out_of_memory: bool,
     },
 }

@@ -222,11 +222,11 @@ mod tests {
             start: 4,
             idle_timeout: Duration::from_secs(1),
             memory_share: 80,
-            memory: Some(100 << 20),
+            memory: Some(200 << 20),
         };
         assert_eq!(auto.first(8, None), 4);
         assert_eq!(auto.first(3, None), 3);
-        assert_eq!(auto.first(8, figures(900)), 2, "85 MiB for workers of 32 MiB");
+        assert_eq!(auto.first(8, figures(900)), 2, "170 MiB for workers of 64 MiB");
         assert_eq!(auto.first(8, figures(1)), 1);
     }
 

@@ -135,6 +135,8 @@ pub(crate) enum ZygoteEvent {
     Died {
         pid: u64,
         status: u32,
+        /// The kernel has probably ended it, because memory ran out.
+        is_out_of_memory: bool,
         /// The worker was told to end.
         is_dismissed: bool,
     },
@@ -274,32 +276,6 @@ impl Zygote {
         }
     }
 
-    /// Notes that a script took `took` nanoseconds, and which share of them it worked.
-    pub(crate) fn note_service(&self, took: u32, share: Option<u32>) {
-        // With lanes, the configuration says how many workers take turns on the processors.
-        if let Some(limit) = self.awake.note(took, share)
-            && !self.has_lanes
-        {
-            self.front.limit_awake(limit);
-        }
-    }
-
-    /// Whether a new request is left to the workers that are awake, because more of them would only
-    /// take turns on the processors.
-    pub(crate) fn holds_back(&self) -> bool {
-        !self.has_lanes && self.awake.is_reached_by(self.front.awake_workers())
-    }
-
-    /// Notes that the scripts that run now take long.
-    pub(crate) fn note_long(&self) {
-        self.awake.note_long();
-    }
-
-    /// The time that a request that was held back may wait while none is taken from the queue.
-    pub(crate) fn patience(&self) -> Duration {
-        self.awake.patience()
-    }
-
     /// The use of each lane; empty for a pool without lanes of its own.
     pub(crate) fn lane_figures(&self) -> Vec<LaneFigures> {
         match self.has_lanes {
@@ -433,10 +409,15 @@ impl Zygote {
             }
             Some(FromZygote::Died { worker, pid, status, processor }) => {
                 self.note_end(worker as usize, pid, processor);
-                let was_wanted = self.record_death(worker as usize, pid, status as u32);
+                let status = status as u32;
+                let is_out_of_memory =
+                    status & 0x7f == KILL_SIGNAL as u32 && self.memory.has_run_out();
+                let was_wanted =
+                    self.record_death(worker as usize, pid, (status, is_out_of_memory));
                 Some(ZygoteEvent::Died {
                     pid,
-                    status: status as u32,
+                    status,
+                    is_out_of_memory,
                     is_dismissed: !was_wanted,
                 })
             }
@@ -450,7 +431,12 @@ impl Zygote {
     }
 
     /// Returns whether the worker was wanted.
-    fn record_death(&self, worker: usize, pid: u64, status: u32) -> bool {
+    fn record_death(
+        &self,
+        worker: usize,
+        pid: u64,
+        (status, is_out_of_memory): (u32, bool),
+    ) -> bool {
         let was_wanted = {
             let mut state = self.state();
             let was_wanted = state.roster.died(worker, pid);
@@ -461,6 +447,9 @@ impl Zygote {
         let Some(was_wanted) = was_wanted else {
             return true;
         };
+        if is_out_of_memory {
+            self.note_out_of_memory();
+        }
         match self.front.worker_died(worker) {
             Ok(slots) => {
                 for slot in slots {

@@ -24,6 +24,21 @@ fn nanoseconds(clock: libc::clockid_t) -> u64 {
     seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
+/// Returns the number of processes that the kernel has ended since the machine started because
+/// memory ran out, that of the machine or of a control group. `None` where it does not tell.
+pub fn out_of_memory_kills() -> Option<u64> {
+    of_vmstat(&std::fs::read_to_string("/proc/vmstat").ok()?)
+}
+
+/// Reads `/proc/vmstat`.
+fn of_vmstat(text: &str) -> Option<u64> {
+    text.lines()
+        .find_map(|line| line.strip_prefix("oom_kill "))?
+        .trim()
+        .parse()
+        .ok()
+}
+
 /// The size of the machine: no process uses more than that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
@@ -154,6 +169,13 @@ fn parse(text: &[u8]) -> Option<MemoryUse> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processes_that_ended_because_memory_ran_out_are_counted() {
+        assert_eq!(of_vmstat("nr_free_pages 7\noom_kill 12\nnuma_hit 3\n"), Some(12));
+        assert_eq!(of_vmstat("nr_free_pages 7\nboom_kill 12\n"), None);
+        assert!(out_of_memory_kills().is_some());
+    }
 
     #[test]
     fn memory_of_its_own_is_what_is_not_shared() {

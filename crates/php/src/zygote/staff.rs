@@ -19,10 +19,12 @@ impl Zygote {
         }
     }
 
-    /// Wakes workers for all requests in the queue, from which those awake take nothing.
+    /// Wakes workers for all requests in the queue, from which those awake take nothing, as far as
+    /// the memory has room.
     pub(crate) fn unstick(&self, queued: usize) {
         self.is_stuck.store(true, Ordering::Relaxed);
-        (0..queued).for_each(|_| self.wake_worker());
+        let room = self.awake.memory_room(self.front.awake_workers());
+        (0..queued.min(room)).for_each(|_| self.wake_worker());
     }
 
     /// Notes that requests found no sleeping worker.
@@ -61,6 +63,60 @@ impl Zygote {
         if grown > 0 {
             self.serve_waiting();
         }
+        if now.is_some() {
+            self.wake_for_queue();
+        }
+    }
+
+    /// Wakes workers for requests in the queue, where there has become room for more of them.
+    fn wake_for_queue(&self) {
+        let (queued, _) = self.front.queued();
+        let count = queued.min(self.front.idle_workers()).min(self.awake_room());
+        (0..count).for_each(|_| _ = self.front.wake_worker());
+    }
+
+    /// Notes that a script took `took` nanoseconds, and which share of them it worked.
+    pub(crate) fn note_service(&self, took: u32, share: Option<u32>) {
+        // With lanes, the configuration says how many workers take turns on the processors.
+        if let Some(limit) = self.awake.note(took, share)
+            && !self.has_lanes
+        {
+            self.front.limit_awake(limit);
+        }
+    }
+
+    /// Whether a new request is left to the workers that are awake, because more of them would only
+    /// take turns on the processors, or because the memory has no room for their scripts.
+    pub(crate) fn holds_back(&self) -> bool {
+        self.awake_room() == 0
+    }
+
+    /// Workers that should be awake at most; 0 for any number.
+    fn most_awake(&self) -> usize {
+        match self.has_lanes {
+            true => self.awake.memory_room(0),
+            false => self.awake.most().unwrap_or(0),
+        }
+    }
+
+    /// The number of further workers that should be awake. With lanes, the requests that run are
+    /// chosen, whatever the processors.
+    fn awake_room(&self) -> usize {
+        let awake = self.front.awake_workers();
+        match self.has_lanes {
+            true => self.awake.memory_room(awake),
+            false => self.awake.room(awake),
+        }
+    }
+
+    /// Notes that the scripts that run now take long.
+    pub(crate) fn note_long(&self) {
+        self.awake.note_long();
+    }
+
+    /// The time that a request that was held back may wait while none is taken from the queue.
+    pub(crate) fn patience(&self) -> Duration {
+        self.awake.patience()
     }
 
     /// Adds up how many workers the memory has room for. `is_due`: workers may have published new
@@ -79,6 +135,21 @@ impl Zygote {
             Some(MemorySum::of(figures, state.footprint, pools, most))
         });
         state.memory = sum;
+        self.awake.bound_by_memory(sum.map(|sum| sum.room));
+        if sum.is_some() {
+            self.front.limit_awake(self.most_awake());
+        }
+    }
+
+    /// Notes that the kernel has ended a worker because memory ran out: the scripts that ran
+    /// needed more than there was room for.
+    pub(super) fn note_out_of_memory(&self) {
+        let mut state = self.state();
+        if let Some(sum) = state.memory {
+            // The worker that has ended ran one as well.
+            state.footprint.note_need(sum.need_of(self.front.awake_workers() + 1));
+        }
+        self.look_at_memory(&mut state, false);
     }
 
     /// `is_due`: requests count that found no worker before there was room for one.

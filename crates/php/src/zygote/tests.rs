@@ -179,7 +179,7 @@ impl Played {
     }
 
     fn publish(&self, available: u64) {
-        // 64 MiB of it stay free. A worker that has told nothing counts 32 MiB.
+        // 64 MiB of it stay free. A worker that has told nothing counts 64 MiB.
         self.memory.publish(MemoryFigures { limit: 1024 * MIB, available });
     }
 }
@@ -215,7 +215,12 @@ fn requests_whose_worker_died_need_another() {
             status: 9,
             processor: 0,
         };
-        let event = ZygoteEvent::Died { pid: 100, status: 9, is_dismissed: false };
+        let event = ZygoteEvent::Died {
+            pid: 100,
+            status: 9,
+            is_out_of_memory: false,
+            is_dismissed: false,
+        };
         assert_eq!(zygote.hear(Some(died)), Some(event));
         let noted = zygote.lacking.load(Ordering::Relaxed);
         assert!(noted >= count && (noted == 0) == (count == 0), "{noted} of {count}");
@@ -242,6 +247,7 @@ fn the_death_of_a_worker_that_was_told_to_end_is_none_of_a_wanted_one() {
             Some(ZygoteEvent::Died {
                 pid: 100 + worker,
                 status: 0,
+                is_out_of_memory: false,
                 is_dismissed
             })
         );

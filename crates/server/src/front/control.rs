@@ -230,9 +230,17 @@ impl Control {
             PoolEvent::WorkerStarted => counters.count(PoolCounter::Started),
             PoolEvent::WorkerDismissed => counters.count(PoolCounter::Dismissed),
             PoolEvent::WorkerDied { status: 0, .. } => counters.count_end(0),
-            PoolEvent::WorkerDied { pid, status } => {
+            PoolEvent::WorkerDied { pid, status, is_out_of_memory } => {
                 counters.count_end(status);
-                let what = format!("worker {pid} {}; another takes its place", WaitStatus(status));
+                let cause = match is_out_of_memory {
+                    true => ", because memory ran out",
+                    false => "",
+                };
+                if is_out_of_memory {
+                    counters.count(PoolCounter::OutOfMemory);
+                }
+                let status = WaitStatus(status);
+                let what = format!("worker {pid} {status}{cause}; another takes its place");
                 self.shared.log.say(Level::Error, Some(pool.name()), &what);
             }
         }

@@ -164,7 +164,7 @@ fn pool_gauges(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
 }
 
 fn pool_counters(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
-    let counters: [(&str, &str, Counter); 14] = [
+    let counters: [(&str, &str, Counter); 15] = [
         (
             "howdah_pool_requests",
             "Requests that were handed to workers, or waited in vain.",
@@ -187,6 +187,11 @@ fn pool_counters(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
             pool.recycled
         }),
         ("howdah_pool_workers_dismissed", "Workers that were not needed.", |pool| pool.dismissed),
+        (
+            "howdah_pool_workers_out_of_memory",
+            "Workers that the kernel ended because memory ran out.",
+            |pool| pool.out_of_memory,
+        ),
         ("howdah_pool_workers_failed", "Workers that ended with an error.", |pool| pool.failed),
         ("howdah_pool_zygotes_lost", "Zygotes that ended with their workers.", |pool| {
             pool.zygotes_lost

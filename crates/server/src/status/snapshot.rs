@@ -196,6 +196,9 @@ pub(crate) struct PoolSnapshot {
     pub(crate) spawned: u64,
     /// Workers that ended as they should, to be replaced.
     pub(crate) recycled: u64,
+    /// Workers that the kernel ended because memory ran out.
+    #[serde(default)]
+    pub(crate) out_of_memory: u64,
     /// Workers that ended because they were not needed.
     pub(crate) dismissed: u64,
     /// Workers that ended with an error.
@@ -447,6 +450,7 @@ impl PoolSnapshot {
             lost: counted.of(PoolCounter::Lost),
             abandoned: counted.of(PoolCounter::Abandoned),
             exhausted: counted.of(PoolCounter::Exhausted),
+            out_of_memory: counted.of(PoolCounter::OutOfMemory),
             spawned: counted.of(PoolCounter::Started),
             recycled: counted.of(PoolCounter::Recycled),
             dismissed: counted.of(PoolCounter::Dismissed),

@@ -104,6 +104,7 @@ fn sentence(pool: &PoolSnapshot) -> String {
         (pool.recycled, "workers recycled"),
         (pool.dismissed, "workers dismissed"),
         (pool.failed, "workers failed"),
+        (pool.out_of_memory, "workers ended because memory ran out"),
     ] {
         if count > 0 {
             let _ = write!(text, ", {count} {what}");

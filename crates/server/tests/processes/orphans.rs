@@ -216,7 +216,7 @@ fn a_pool_is_in_a_control_group_with_its_limits() {
     }
     if works("memory") {
         assert_eq!(server.get("/large.php").status, 502);
-        server.wait_for_log("was killed by SIGKILL");
+        server.wait_for_log("was killed by SIGKILL, because memory ran out");
     }
     assert_who(&server.get("/"));
     let told = status(&file);

@@ -132,7 +132,7 @@ fn workers_that_the_memory_has_no_room_for_end_one_at_a_time_when_it_lasts() {
     let played = played(auto(PLACES), &[]);
     let _sleepers = played.sleepers(0..PLACES);
     let zygote = &played.zygote;
-    played.publish((64 + 2 * 32) * MIB);
+    played.publish((64 + 2 * 64) * MIB);
     let look = || {
         zygote.rescale(Some(Instant::now()));
         zygote.wanted()
@@ -166,7 +166,7 @@ fn no_more_workers_are_started_than_there_is_memory_for() {
     let played = played(auto(1), &[]);
     let zygote = &played.zygote;
     played.start(0..1);
-    played.publish((64 + 3 * 32) * MIB);
+    played.publish((64 + 3 * 64) * MIB);
     let mut requests = played.queue(2);
     zygote.lack_workers(2);
     zygote.rescale(None);
@@ -177,7 +177,7 @@ fn no_more_workers_are_started_than_there_is_memory_for() {
     zygote.lack_workers(1);
     assert_eq!(zygote.lacking.load(Ordering::Relaxed), 0, "there is no room for more");
     // The memory that starting workers may need is set aside until the next figures.
-    played.publish((64 + 4 * 32) * MIB);
+    played.publish((64 + 4 * 64) * MIB);
     let sum = {
         zygote.rescale(None);
         zygote.memory_sum().expect("the pool depends on it")

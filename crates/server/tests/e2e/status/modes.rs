@@ -186,8 +186,8 @@ fn an_automatic_pool_has_no_more_workers_than_its_memory_has_room_for() {
     if !has_php() {
         return;
     }
-    // As long as no request has ended, a worker is thought to need 32 MiB, and 85 are for workers.
-    let site = shop("workers = 6\nmemory = \"100M\"\n");
+    // As long as no request has ended, a worker is thought to need 64 MiB, and 170 are for workers.
+    let site = shop("workers = 6\nmemory = \"200M\"\n");
     let mut wires = ask(&site, 0..4);
     let pool = wait_for_pool(&site, "two run and two wait", |pool| {
         pool["active"] == 2 && pool["queue"] == 2
