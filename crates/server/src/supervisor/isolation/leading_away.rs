@@ -178,9 +178,12 @@ mod tests {
     use super::*;
     use crate::supervisor::survey::paths_of;
 
-    /// Each row: links with their targets, where everything but what begins with `!` is a site's;
+    type LayoutRow =
+        (&'static [(&'static str, &'static str)], &'static [&'static str], &'static [usize]);
+
+    /// Each row: links with their targets, those that begin with `!` being root's;
     /// the roots of the sites; the numbers of the sites whose roots do not count.
-    const ROWS: &[(&[(&str, &str)], &[&str], &[usize])] = &[
+    const ROWS: &[LayoutRow] = &[
         (&[("a/current", "releases/1")], &["a/current", "b/public"], &[]),
         // Another site's root, a folder in it, the folder above it, one beside it, above both.
         (&[("a/current", "../b/public")], &["a/current", "b/public"], &[0]),
