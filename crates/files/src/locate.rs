@@ -121,6 +121,9 @@ struct LinkWalk<'a> {
     bound: LinkBound,
     /// Links that are being followed.
     depth: usize,
+    /// Whether a link that is not root's has led out of the root. Names after it may lead into a
+    /// folder of another site, too.
+    has_left: bool,
     /// The end of the walk, if that is no folder.
     end: Option<(CString, Located)>,
 }
@@ -156,6 +159,7 @@ impl<'a> LinkWalk<'a> {
             path: Vec::new(),
             bound: LinkBound::default(),
             depth: 0,
+            has_left: false,
             end: None,
         };
         walk.push_steps(path.to_bytes());
@@ -203,6 +207,7 @@ impl<'a> LinkWalk<'a> {
     }
 
     fn follow(&mut self, target: &[u8], owner: u32) -> Result<(), Obstacle> {
+        self.refuse_other_site()?;
         self.bound.follow(target).map_err(|_| Obstacle::TooManyNames)?;
         self.depth += 1;
         self.steps.push(PathStep::EndOfLink { owner });
@@ -247,12 +252,21 @@ impl<'a> LinkWalk<'a> {
             // own files.
             Symlinks::Owner if here.inside || owner == 0 => true,
             Symlinks::Owner if owner != target.owner => false,
-            Symlinks::Owner if self.root.is_closed_to_it(&self.real_path()) => {
-                return Err(Obstacle::OtherSite);
+            Symlinks::Owner => {
+                self.has_left = true;
+                return self.refuse_other_site();
             }
-            Symlinks::Owner => true,
         };
         if allowed { Ok(()) } else { Err(Obstacle::Forbidden) }
+    }
+
+    /// Refuses a folder of another site to which a link that is not root's has led.
+    fn refuse_other_site(&self) -> Result<(), Obstacle> {
+        let is_outside = self.has_left && !self.here()?.inside;
+        match is_outside && self.root.is_closed_to_it(&self.real_path()) {
+            true => Err(Obstacle::OtherSite),
+            false => Ok(()),
+        }
     }
 
     /// The path of the folder where the walk is. It has no links, since the walk follows them
@@ -269,6 +283,7 @@ impl<'a> LinkWalk<'a> {
     }
 
     fn finish(self, reading: Reading) -> Result<Located, Obstacle> {
+        self.refuse_other_site()?;
         let Some(here) = self.folders.into_iter().next_back() else {
             return Err(Obstacle::Missing);
         };

@@ -113,6 +113,22 @@ impl Store {
         Some((content, stat))
     }
 
+    /// Returns the content of the file at `path`, to which the site's rule for symbolic links has
+    /// to lead. `None`: the file cannot be read or is too long.
+    pub(crate) fn read_below(&mut self, path: &DocumentPath) -> Option<Arc<[u8]>> {
+        self.note_unrepeatable();
+        let root = self.root(path).ok()?;
+        let relative = CString::new(path.relative()).ok()?;
+        let found = locate(&root, &relative, Reading::Yes, &self.disk, &mut |_, _, _| {}).ok()?;
+        if !found.readable {
+            return None;
+        }
+        let lookup = self.disk.lookup();
+        let read = content::read(&File::from(found.file), found.stat, MOST_READ, lookup);
+        let (content, _) = read.map_err(|error| self.disk.obstacle(error)).ok()?;
+        Some(content?.into())
+    }
+
     /// Returns the names in a folder, in no order.
     pub(crate) fn names_in(&mut self, absolute: &[u8]) -> Vec<Box<[u8]>> {
         self.note_unrepeatable();

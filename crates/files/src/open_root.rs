@@ -15,7 +15,7 @@ use crate::directive_cache::DirectiveCache;
 use crate::disk::Disk;
 use crate::folders::with_slash;
 use crate::locate::Obstacle;
-use crate::root_links;
+use crate::root_links::{self, RootWay};
 use crate::site_folders::SiteFolders;
 
 /// A document root under one rule for links and one set of directives, held open.
@@ -42,13 +42,15 @@ impl OpenRoot {
         disk: &Disk,
     ) -> Result<OpenRoot, Obstacle> {
         let name = path.root();
-        let root = OpenRoot::without_directives(name, path.symlinks(), disk)?;
+        let (root, way) = OpenRoot::with_way(name, path.symlinks(), disk)?;
         let site_folders = directives.map(DirectiveCache::site_folders);
-        let is_closed =
-            |folders: &Arc<SiteFolders>| folders.closes(&root.real_path, root.path.as_bytes());
+        let is_closed = |folders: &Arc<SiteFolders>| {
+            let root = root.path.as_bytes();
+            folders.closes(&way.real, root) || folders.has_others_in(&way.real, root)
+        };
         if path.symlinks() != Symlinks::Follow
+            && !way.is_of_root
             && site_folders.as_ref().is_some_and(is_closed)
-            && !root_links::are_of_administrator(name)?
         {
             return Err(Obstacle::OtherSite);
         }
@@ -71,23 +73,41 @@ impl OpenRoot {
         symlinks: Symlinks,
         disk: &Disk,
     ) -> Result<OpenRoot, Obstacle> {
+        OpenRoot::with_way(name, symlinks, disk).map(|(root, _)| root)
+    }
+
+    fn with_way(
+        name: &Path,
+        symlinks: Symlinks,
+        disk: &Disk,
+    ) -> Result<(OpenRoot, RootWay), Obstacle> {
         let path = CString::new(name.as_os_str().as_bytes()).map_err(|_| Obstacle::Missing)?;
-        let folder = open::folder(&path, disk.lookup()).map_err(|error| disk.obstacle(error))?;
-        let stat = Stat::of(folder.as_fd())?;
-        if symlinks != Symlinks::Follow && !root_links::may_lead(name, &stat)? {
+        let opened = || {
+            let folder =
+                open::folder(&path, disk.lookup()).map_err(|error| disk.obstacle(error))?;
+            let stat = Stat::of(folder.as_fd())?;
+            let way = root_links::root_way(name, &stat)?;
+            Ok::<_, Obstacle>(way.map(|way| (folder, stat, way)))
+        };
+        // A link may be exchanged meanwhile.
+        let mut attempts = (0..ATTEMPTS).map(|_| opened());
+        let found = attempts.find(|opened| !matches!(opened, Ok(None)));
+        let (folder, stat, way) = found.transpose()?.flatten().ok_or(Obstacle::Forbidden)?;
+        if symlinks != Symlinks::Follow && !way.may_lead {
             return Err(Obstacle::Forbidden);
         }
-        Ok(OpenRoot {
+        let root = OpenRoot {
             number: 0,
             identity: stat.identity(),
             folder,
             path,
-            real_path: root_links::real_path(name)?,
+            real_path: way.real.clone(),
             symlinks,
             scope: 0,
             base: None,
             site_folders: None,
-        })
+        };
+        Ok((root, way))
     }
 
     pub(crate) fn number(&self) -> u32 {
@@ -145,3 +165,6 @@ impl OpenRoot {
         }
     }
 }
+
+/// Times that a root is opened if its links are exchanged meanwhile.
+const ATTEMPTS: usize = 3;

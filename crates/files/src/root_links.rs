@@ -1,15 +1,14 @@
 //! Links in the paths of the configuration, such as the document root `current -> releases/7`.
 
-use std::ffi::{CString, OsStr};
-use std::fs;
+use std::ffi::{CStr, CString, OsStr};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use howdah_sys::credentials;
-use howdah_sys::open::LinkBound;
-use howdah_sys::stat::Stat;
+use howdah_sys::open::{self, Access, LinkBound, Lookup};
+use howdah_sys::stat::{FileType, Stat};
 
 /// The folder or file that a path of the configuration leads to.
 #[derive(Debug, Clone)]
@@ -21,6 +20,10 @@ pub struct LinkedPath {
     /// The first link on the way that belongs to none of root, the server's user and
     /// [`LinkedPath::owner`]. The link's owner can lead the path to any place.
     pub foreign_link: Option<PathBuf>,
+    /// The first link on the way that is not root's. The owner of a site's files may have made it.
+    pub first_link: Option<PathBuf>,
+    /// The path up to that link as root has laid it, and from there on as it is written.
+    pub laid: PathBuf,
     /// The part of [`LinkedPath::real`] that exists.
     pub known: PathBuf,
     /// Why the rest is not known; `None` if the whole path exists.
@@ -44,9 +47,12 @@ impl LinkedPath {
     /// As of [`LinkedPath::of`].
     pub fn noting(path: &Path, note: &mut dyn FnMut(&Path)) -> io::Result<LinkedPath> {
         let walk = walk(path, note)?;
-        let owner = fs::metadata(&walk.known)?.uid();
+        let owner = walk.here().1.owner;
+        let first = walk.links.iter().find(|link| link.owner != 0);
         Ok(LinkedPath {
             foreign_link: walk.foreign_to(owner),
+            first_link: first.map(|link| link.path.clone()),
+            laid: first.map_or_else(|| walk.end.clone(), |link| link.laid.clone()),
             real: walk.end,
             owner,
             known: walk.known,
@@ -64,29 +70,31 @@ pub fn real_path(path: &Path) -> io::Result<PathBuf> {
     Ok(walk(path, &mut |_| {})?.complete()?.end)
 }
 
-/// Returns whether a site with the document root `path` may be served from `folder`, which was
-/// opened there: each link on the way belongs to root, to the server's user or to the owner of the
-/// folder. A link's owner can otherwise publish what the server may read and the owner may not.
-///
-/// Returns `false`, too, where the path leads to another folder by now: what was opened was not
-/// checked then.
-///
-/// # Errors
-/// Where a part of the path cannot be looked up.
-pub(crate) fn may_lead(path: &Path, folder: &Stat) -> io::Result<bool> {
-    let walk = walk(path, &mut |_| {})?.complete()?;
-    let end = CString::new(walk.end.as_os_str().as_bytes())?;
-    let is_foreign = walk.foreign_to(folder.owner).is_some();
-    Ok(!is_foreign && Stat::of_path(&end)?.identity() == folder.identity())
+/// The way of a document root to the folder at its end.
+#[derive(Debug)]
+pub(crate) struct RootWay {
+    /// The path without symbolic links.
+    pub(crate) real: PathBuf,
+    /// Whether each link on the way belongs to root, to the server's user or to the owner of the
+    /// folder. A link's owner can otherwise publish what the server may read and the owner may not.
+    pub(crate) may_lead: bool,
+    /// Whether each link on the way is root's. Another one may be a site's own.
+    pub(crate) is_of_root: bool,
 }
 
-/// Returns whether each link in `path` belongs to root or to the server's user.
+/// Returns the way of the document root `path` to `folder`, which was opened there. `None` where
+/// the path leads to another folder by now: what was opened was not checked then.
 ///
 /// # Errors
 /// Where a part of the path cannot be looked up.
-pub(crate) fn are_of_administrator(path: &Path) -> io::Result<bool> {
-    // Nothing belongs to that number, which system calls take for "no change".
-    Ok(walk(path, &mut |_| {})?.complete()?.foreign_to(u32::MAX).is_none())
+pub(crate) fn root_way(path: &Path, folder: &Stat) -> io::Result<Option<RootWay>> {
+    let walk = walk(path, &mut |_| {})?.complete()?;
+    let leads_there = walk.here().1.identity() == folder.identity();
+    Ok(leads_there.then(|| RootWay {
+        may_lead: walk.foreign_to(folder.owner).is_none(),
+        is_of_root: walk.links.iter().all(|link| link.owner == 0),
+        real: walk.end,
+    }))
 }
 
 /// Returns the link in the document root `path` because of which the site is not served, unless
@@ -96,43 +104,40 @@ pub(crate) fn are_of_administrator(path: &Path) -> io::Result<bool> {
 /// # Errors
 /// Where a part of the path cannot be looked up.
 pub fn foreign_root_link(path: &Path) -> io::Result<Option<PathBuf>> {
-    let owner = fs::metadata(path)?.uid();
-    Ok(walk(path, &mut |_| {})?.complete()?.foreign_to(owner))
+    let walk = walk(path, &mut |_| {})?.complete()?;
+    Ok(walk.foreign_to(walk.here().1.owner))
 }
 
-/// The way of a path through its links.
+/// The way of a path through its links. Each step is opened from the folder before it, and no
+/// step through a link: what is exchanged meanwhile leads to no place that was not looked at.
 struct Walk {
     /// The path without links.
     end: PathBuf,
     /// The part of `end` that exists.
     known: PathBuf,
-    /// The links, with their owners.
-    links: Vec<(PathBuf, u32)>,
+    /// What is at `known`, and the folders above it, the first one being `/`.
+    opened: Vec<(OwnedFd, Stat)>,
+    links: Vec<LinkOnWay>,
     /// The reason why the rest of the path is not known.
     missing: Option<io::Error>,
     bound: LinkBound,
 }
 
-impl Walk {
-    /// # Errors
-    /// A part of the path does not exist.
-    fn complete(mut self) -> io::Result<Walk> {
-        self.missing.take().map_or(Ok(self), Err)
-    }
-
-    /// The first link that belongs neither to root nor to the server's user nor to `owner`.
-    fn foreign_to(&self, owner: u32) -> Option<PathBuf> {
-        // The server may read no more than its own user.
-        let trusted = [0, owner, credentials::own_user()];
-        let mut links = self.links.iter();
-        links.find(|(_, owner)| !trusted.contains(owner)).map(|(link, _)| link.clone())
-    }
+/// A symbolic link on the way.
+struct LinkOnWay {
+    path: PathBuf,
+    owner: u32,
+    /// Its path, and the rest as it is written.
+    laid: PathBuf,
 }
 
 fn walk(path: &Path, note: &mut dyn FnMut(&Path)) -> io::Result<Walk> {
+    let top = open::folder(c"/", Lookup::Full)?;
+    let stat = Stat::of(top.as_fd())?;
     let mut walk = Walk {
         end: PathBuf::from("/"),
         known: PathBuf::from("/"),
+        opened: vec![(top, stat)],
         links: Vec::new(),
         missing: None,
         bound: LinkBound::default(),
@@ -141,8 +146,8 @@ fn walk(path: &Path, note: &mut dyn FnMut(&Path)) -> io::Result<Walk> {
     while let Some(step) = steps.pop() {
         match step.components().next() {
             Some(Component::Normal(name)) => walk.enter(name, &mut steps, note)?,
-            Some(Component::ParentDir) => drop(walk.end.pop()),
-            Some(Component::RootDir) => walk.end = PathBuf::from("/"),
+            Some(Component::ParentDir) => walk.go_up(),
+            Some(Component::RootDir) => walk.go_to_top(),
             _ => {}
         }
         if walk.missing.is_none() {
@@ -153,6 +158,39 @@ fn walk(path: &Path, note: &mut dyn FnMut(&Path)) -> io::Result<Walk> {
 }
 
 impl Walk {
+    /// # Errors
+    /// A part of the path does not exist.
+    fn complete(mut self) -> io::Result<Walk> {
+        self.missing.take().map_or(Ok(self), Err)
+    }
+
+    /// What is at the end of the part that exists.
+    fn here(&self) -> &(OwnedFd, Stat) {
+        self.opened.last().expect("the walk begins at `/`, which is never left")
+    }
+
+    /// The first link that belongs neither to root nor to the server's user nor to `owner`.
+    fn foreign_to(&self, owner: u32) -> Option<PathBuf> {
+        // The server may read no more than its own user.
+        let trusted = [0, owner, credentials::own_user()];
+        let found = self.links.iter().find(|link| !trusted.contains(&link.owner));
+        found.map(|link| link.path.clone())
+    }
+
+    fn go_up(&mut self) {
+        self.end.pop();
+        if self.missing.is_none() && self.opened.len() > 1 {
+            self.opened.pop();
+        }
+    }
+
+    fn go_to_top(&mut self) {
+        self.end = PathBuf::from("/");
+        if self.missing.is_none() {
+            self.opened.truncate(1);
+        }
+    }
+
     /// Goes on to `name`, or adds the target of a link to `steps`.
     fn enter(
         &mut self,
@@ -166,16 +204,24 @@ impl Walk {
             return Ok(());
         }
         note(&next);
-        match fs::symlink_metadata(&next) {
-            Ok(found) if found.is_symlink() => {
-                let target = fs::read_link(&next)?;
-                if self.bound.follow(target.as_os_str().as_bytes()).is_err() {
+        let name = CString::new(name.as_bytes())?;
+        match step(self.here().0.as_fd(), &name) {
+            Ok((link, stat)) if stat.file_type() == FileType::Link => {
+                let target = open::link_target(link.as_fd())?;
+                if self.bound.follow(&target).is_err() {
                     return Err(io::Error::other("the links on the way are too many or too long"));
                 }
-                steps.append(&mut steps_of(&target));
-                self.links.push((next, found.uid()));
+                self.links.push(LinkOnWay {
+                    laid: rest(&next, steps),
+                    path: next,
+                    owner: stat.owner,
+                });
+                steps.append(&mut steps_of(Path::new(OsStr::from_bytes(&target))));
             }
-            Ok(_) => self.end = next,
+            Ok(opened) => {
+                self.end = next;
+                self.opened.push(opened);
+            }
             Err(error) => {
                 self.end = next;
                 self.missing = Some(error);
@@ -183,6 +229,32 @@ impl Walk {
         }
         Ok(())
     }
+}
+
+/// Opens what is at `name`, which may be a link.
+fn step(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<(OwnedFd, Stat)> {
+    // A folder that is mounted on demand is mounted for those who ask for a folder.
+    let file = match open::step(folder, name, Access::Folder, Lookup::Full) {
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            open::step(folder, name, Access::Point, Lookup::Full)?
+        }
+        folder => folder?,
+    };
+    let stat = Stat::of(file.as_fd())?;
+    Ok((file, stat))
+}
+
+/// `begin` with the `steps` after it, as they are written.
+fn rest(begin: &Path, steps: &[PathBuf]) -> PathBuf {
+    let mut path = begin.to_owned();
+    for step in steps.iter().rev() {
+        match step.components().next() {
+            Some(Component::ParentDir) => drop(path.pop()),
+            Some(Component::CurDir) | None => {}
+            Some(_) => path.push(step),
+        }
+    }
+    path
 }
 
 /// The steps of a path, the next one last.
@@ -193,6 +265,7 @@ fn steps_of(path: &Path) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::{lchown, symlink};
 
     #[test]
@@ -209,6 +282,18 @@ mod tests {
         // The part that does not exist is taken as it is.
         assert_eq!(of("link/no/such").real, folder.join("no/such"));
         assert_eq!(of("link/no/../such").real, folder.join("such"));
+        symlink("folder/none", place.join("second")).unwrap();
+        assert_eq!(
+            (of("second/a/..").real, of("folder/../x").real),
+            (folder.join("none"), place.join("x"))
+        );
+        assert_eq!(
+            (of("second/a").first_link, of("second/a").laid),
+            match own.owner {
+                0 => (None, folder.join("none/a")),
+                _ => (Some(place.join("second")), place.join("second/a")),
+            }
+        );
         assert_eq!((of("link/no/such").known, of("link").missing), (folder.clone(), None));
         let mut noted = Vec::new();
         LinkedPath::noting(&link, &mut |path| noted.push(path.to_owned())).unwrap();
@@ -220,6 +305,8 @@ mod tests {
             lchown(&link, Some(7), None).unwrap();
             for name in ["link", "link/no/such"] {
                 assert_eq!(of(name).foreign_link.as_ref(), Some(&link), "{name}");
+                assert_eq!(of(name).first_link.as_ref(), Some(&link), "{name}");
+                assert_eq!(of(name).laid, place.join(name), "{name}");
             }
             lchown(&folder, Some(7), None).unwrap();
             assert_eq!(of("link").foreign_link, None);

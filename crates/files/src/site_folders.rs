@@ -11,7 +11,15 @@ use std::path::{Path, PathBuf};
 /// Folders of sites, and the document roots from which links into each may be followed.
 #[derive(Debug, Clone, Default)]
 pub struct SiteFolders {
-    by_path: HashMap<PathBuf, Vec<RootName>>,
+    by_path: HashMap<PathBuf, FolderOwners>,
+}
+
+/// The sites that have a folder.
+#[derive(Debug, Clone, Default)]
+struct FolderOwners {
+    own: Vec<RootName>,
+    /// Those that the configuration puts around it.
+    around: Vec<RootName>,
 }
 
 /// The document roots of a site, as the configuration has them.
@@ -27,7 +35,19 @@ impl SiteFolders {
     /// Adds a folder, whose path has no links, of the site with this root. Several sites may have
     /// the same folder.
     pub fn add(&mut self, folder: PathBuf, root: RootName) {
-        self.by_path.entry(folder).or_default().push(root);
+        self.by_path.entry(folder).or_default().own.push(root);
+    }
+
+    /// Adds that `folder`, the root of a site with the name `root`, has folders of others in it, as
+    /// the configuration wants it.
+    pub fn add_around(&mut self, folder: &Path, root: &RootName) {
+        let inside = self.by_path.iter_mut().filter(|(path, _)| path.starts_with(folder));
+        inside.for_each(|(_, owners)| owners.around.push(root.clone()));
+    }
+
+    /// Adds a folder, whose path has no links, that is closed to those who have not added it.
+    pub fn close(&mut self, folder: PathBuf) {
+        self.by_path.entry(folder).or_default();
     }
 
     /// Returns whether `target`, a path without links, is in a folder that belongs to other sites
@@ -35,7 +55,17 @@ impl SiteFolders {
     /// counts.
     pub(crate) fn closes(&self, target: &Path, root: &[u8]) -> bool {
         let owners = target.ancestors().find_map(|above| self.by_path.get(above));
-        owners.is_some_and(|owners| !owners.iter().any(|owner| owner.has(root)))
+        owners.is_some_and(|owners| !owners.own.iter().any(|owner| owner.has(root)))
+    }
+
+    /// Returns whether folders that belong to other sites than the one with the document root
+    /// `root` are in `folder`, a path without links.
+    pub(crate) fn has_others_in(&self, folder: &Path, root: &[u8]) -> bool {
+        let mut inside = self.by_path.iter().filter(|(path, _)| path.starts_with(folder));
+        inside.any(|(_, owners)| {
+            let mut names = owners.own.iter().chain(&owners.around);
+            !names.any(|owner| owner.has(root))
+        })
     }
 }
 
@@ -90,5 +120,20 @@ mod tests {
             let found = folders.closes(Path::new(target), root.as_bytes());
             assert_eq!(found, expected, "{target} {root}");
         }
+        folders.add_around(Path::new("/srv/hosts"), &RootName::Is("/srv/hosts".into()));
+        for (folder, root, expected) in [
+            ("/srv", "/srv/two/current", true),
+            ("/srv/one", "/srv/two/current", true),
+            ("/srv/one/public", "/srv/one/public", true),
+            ("/srv/hosts", "/srv/hosts", false),
+            ("/srv/two", "/srv/alias", false),
+            ("/srv/o", "/srv/two/current", false),
+        ] {
+            let found = folders.has_others_in(Path::new(folder), root.as_bytes());
+            assert_eq!(found, expected, "{folder} {root}");
+        }
+        assert!(!folders.closes(Path::new("/srv/silent/a"), b"/srv/alias"));
+        folders.close("/srv/silent".into());
+        assert!(folders.closes(Path::new("/srv/silent/a"), b"/srv/alias"));
     }
 }

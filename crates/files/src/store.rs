@@ -438,6 +438,10 @@ impl DocumentHost for Store {
         self.probe_below(path)
     }
 
+    fn read_document(&mut self, path: &DocumentPath) -> Option<Arc<[u8]>> {
+        self.read_below(path)
+    }
+
     #[inline]
     fn epoch(&self) -> Option<u64> {
         Some(self.ticks + self.entries.removed() + self.unrepeatable)

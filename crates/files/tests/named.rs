@@ -17,6 +17,29 @@ fn probe(counter: &mut Counter, path: impl AsRef<Path>) -> Option<(ProbeKind, u6
     found.map(|probe| (probe.kind, probe.size))
 }
 
+/// What takes a file's place after it was looked at is read as the site's files are sent.
+#[test]
+fn a_document_is_read_by_the_rule_for_links() {
+    let folder = Folder::new();
+    folder.file("a.txt", "own");
+    folder.link("a.txt", "inner");
+    let out = folder.link("/etc/passwd", "out");
+    // A link of root's would be followed.
+    let _ = std::os::unix::fs::lchown(&out, Some(7), None);
+    let mut counter = Counter::new(&folder);
+    for (name, expected) in [("a.txt", "own"), ("inner", "own"), ("out", ""), ("none", "")] {
+        let path = counter.path(name);
+        let found = counter.store.read_document(&path).unwrap_or_default();
+        assert_eq!(*found, *expected.as_bytes(), "{name}");
+    }
+    assert_eq!(counter.kind("a.txt"), PathKind::File);
+    let path = counter.path("a.txt");
+    fs::remove_file(folder.at("a.txt")).unwrap();
+    fs::rename(&out, folder.at("a.txt")).unwrap();
+    assert!(counter.store.read(folder.at("a.txt").as_os_str().as_bytes()).is_some());
+    assert_eq!(counter.store.read_document(&path), None);
+}
+
 #[test]
 fn anything_below_the_root_and_elsewhere() {
     let folder = Folder::new();

@@ -66,6 +66,10 @@ impl<S: DerefMut<Target = Store>> DocumentHost for FrontHost<'_, S> {
         self.store.probe_document(path)
     }
 
+    fn read_document(&mut self, path: &DocumentPath) -> Option<Arc<[u8]>> {
+        self.store.read_document(path)
+    }
+
     #[inline]
     fn epoch(&self) -> Option<u64> {
         self.store.epoch()

@@ -1,6 +1,7 @@
 //! The document roots, as resolving a URL asks about them.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use howdah_htaccess::Host;
 use howdah_htaccess::host::{Probe, ProbeKind};
@@ -81,6 +82,12 @@ pub trait DocumentHost: Host {
                 .filter(|probe| probe.kind == ProbeKind::Directory || !absolute.ends_with(b"/"));
         }
         self.probe(absolute)
+    }
+
+    /// Returns the content of the file at `path`, to which the rule for symbolic links leads.
+    /// `None`: it cannot be read, or is larger than 10 MiB.
+    fn read_document(&mut self, _path: &DocumentPath) -> Option<Arc<[u8]>> {
+        None
     }
 
     /// Returns a number that stays the same for as long as every question asked since it was

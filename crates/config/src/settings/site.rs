@@ -58,7 +58,8 @@ section! {
         /// same owner), `"inside"` (the target is inside the root) or `"follow"` (all). With
         /// `"owner"`, a link into a folder of another site is followed if it belongs to root.
         /// Links in the path of the root itself must belong to root, to the user of the front or to
-        /// the owner of the folder that they lead to, unless it is `"follow"`.
+        /// the owner of the folder that they lead to, and to root if they lead to folders of
+        /// another site, unless it is `"follow"`.
         symlinks ("symlinks"): Symlinks as SymlinkPolicy = Symlinks::Owner,
             "On a shared host nobody can publish another user's files, and an owner's own links \
                 work.";
@@ -241,8 +242,8 @@ section! {
             "A site alone may use a third; however many sites take all they may, the next one \
                 finds room.";
         /// The site's access log, as `access` of `[log]`. Sites may share a file. The folder may
-        /// belong to the site's owner: a symbolic link in the path counts if it belongs to root or
-        /// to the owner of the place that it leads to.
+        /// belong to the site's owner: a symbolic link in the path counts if it belongs to root,
+        /// or to the owner of the place that it leads to and stays in its folder.
         access_log ("access_log"): Option<AccessTarget> as Optional<AccessLogTarget> = None,
             "Unset is the server's access log.";
         /// The form of a line of the site's access log, as `format` of `[log]`.

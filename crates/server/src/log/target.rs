@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use howdah_config::SystemLog;
 use howdah_files::LinkedPath;
+use howdah_sys::credentials;
 use howdah_sys::{descriptor, open, poll};
 
 use super::system_log::{LineKind, SystemLogSocket};
@@ -134,7 +135,8 @@ fn append(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// Returns the path without links, if each of them belongs to root, to the server's user or to the
-/// owner of the folder that it leads to.
+/// owner of the folder that it leads to. Where root serves, a link that is not root's must not lead
+/// out of its folder.
 fn resolved(path: &Path) -> io::Result<PathBuf> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::IsADirectory.into());
@@ -146,10 +148,19 @@ fn resolved(path: &Path) -> io::Result<PathBuf> {
         false => LinkedPath { real: file, ..folder },
         true => LinkedPath::of(&file)?,
     };
-    match found.foreign_link {
+    if let Some(link) = found.foreign_link {
+        return Err(io::Error::other(format!(
+            "the link {} belongs neither to root nor to the owner of the place that it leads to",
+            link.display()
+        )));
+    }
+    // Sites of one user could have lines written to each other's scripts.
+    let leads_away = |link: &Path| link.parent().is_none_or(|home| !found.real.starts_with(home));
+    match found.first_link.filter(|link| credentials::own_user() == 0 && leads_away(link)) {
         None => Ok(found.real),
         Some(link) => Err(io::Error::other(format!(
-            "the link {} belongs neither to root nor to the owner of the place that it leads to",
+            "the link {} leads out of its folder, where another site of the same user may be; \
+             make root the link's owner with `chown -h root`",
             link.display()
         ))),
     }
@@ -221,6 +232,20 @@ mod tests {
             assert!(error.contains("belongs neither to root"), "{name}: {error}");
         }
         assert!(!at("new").exists());
+        // A file of the same user elsewhere, which may be a script of another site.
+        std::fs::create_dir(at("other")).unwrap();
+        std::fs::write(at("other/a.php"), "").unwrap();
+        symlink("../other/a.php", at("site/script")).unwrap();
+        symlink("../other", at("site/folder")).unwrap();
+        for name in ["other", "other/a.php", "site/script", "site/folder"] {
+            lchown(at(name), Some(7), None).unwrap();
+        }
+        for name in ["site/script", "site/folder/a.php"] {
+            let error = LogTarget::file(&at(name)).unwrap_err().to_string();
+            assert!(error.contains("leads out of its folder"), "{name}: {error}");
+        }
+        lchown(at("site/script"), Some(0), None).unwrap();
+        assert!(LogTarget::file(&at("site/script")).is_ok());
         // Within the own folder a link harms nobody.
         LogTarget::file(&at("site/own-logs/log"))
             .unwrap()

@@ -14,7 +14,7 @@ use howdah_sys::credentials::Identity;
 
 use super::environment::Environment;
 use super::held_releases::HeldRelease;
-use super::isolation::{Abilities, site_folders};
+use super::isolation::{Abilities, leading_away, site_folders};
 use super::orders::plan::{self, OrderPlan};
 use super::php_programs;
 use super::survey::{self, FolderRights, SurveyAnswers};
@@ -76,10 +76,13 @@ impl GenerationPlan {
         answers: Arc<SurveyAnswers>,
     ) -> Result<GenerationPlan, Vec<String>> {
         let abilities = Abilities::find(&environment.identity);
+        let mut answers = answers;
+        let states = state_folders(&config, environment);
+        leading_away::note(&config, &states, Arc::make_mut(&mut answers));
         let mut finder = PlanFinder {
             environment,
             config: &config,
-            states: state_folders(&config, environment),
+            states,
             answers: &answers,
             notices: abilities.notices(&config),
             abilities,

@@ -4,6 +4,7 @@
 //! calls         the system calls that are refused
 //! files         the files that a pool may reach
 //! front         the front's own restrictions
+//! leading_away  the paths that somebody's link leads into the folders of another site
 //! mail          whether `mail()` works without new privileges
 //! site_folders  the folders into which links of other sites do not lead the front
 //! ```
@@ -14,6 +15,7 @@
 mod calls;
 mod files;
 pub(super) mod front;
+pub(super) mod leading_away;
 mod mail;
 pub(crate) mod site_folders;
 
@@ -71,6 +73,9 @@ pub(crate) struct PoolIsolation {
     landlock: Option<Landlock>,
     seccomp: bool,
     reach: Reach,
+    /// The pool's state folder without links, where its path could be followed, or why the link on
+    /// the way is refused.
+    state: Result<Option<PathBuf>, String>,
     connect: Option<Vec<Destination>>,
     /// Whether the workers have another root folder.
     changes_root: bool,
@@ -215,6 +220,7 @@ impl PoolIsolation {
             landlock,
             seccomp: abilities.seccomp && confines && may_confine,
             reach,
+            state: planned_state(paths),
             connect: php.connect.clone(),
             changes_root: php.chroot.is_some(),
         }
@@ -235,7 +241,7 @@ impl PoolIsolation {
     ) -> io::Result<Confinement> {
         let mut mounts = Mounts::default();
         if self.private_tmp {
-            let state = super::state::without_foreign_link(state)?;
+            let state = self.real_state(state)?;
             for (shared, own) in TEMPORARY {
                 let own = state.join(own);
                 folder::make_private(&own, owner.uid, owner.gid).map_err(|error| {
@@ -281,6 +287,20 @@ impl PoolIsolation {
                 calls.compile()
             }),
         })
+    }
+
+    /// Returns the path of the pool's state folder without links.
+    ///
+    /// # Errors
+    /// Somebody's link leads the path to a folder of another user or site, or to another place than
+    /// when this was planned.
+    pub(crate) fn real_state(&self, state: &Path) -> io::Result<PathBuf> {
+        let real = super::state::without_foreign_link(state)?;
+        match &self.state {
+            Ok(planned) if planned.as_ref().is_none_or(|planned| *planned == real) => Ok(real),
+            Ok(_) => Err(io::Error::other("a link on the way was exchanged; reload")),
+            Err(why) => Err(io::Error::other(why.clone())),
+        }
     }
 
     fn ruleset(&self) -> io::Result<Option<Ruleset>> {
@@ -362,6 +382,17 @@ pub(crate) struct PoolPaths<'p> {
     pub(crate) answers: &'p SurveyAnswers,
     /// Folders with further ini files, from the environment.
     pub(crate) ini_folders: &'p [PathBuf],
+}
+
+/// As [`PoolIsolation::state`].
+fn planned_state(paths: &PoolPaths<'_>) -> Result<Option<PathBuf>, String> {
+    let Some(found) = paths.answers.of(paths.state).filter(|found| found.is_found()) else {
+        return Ok(None);
+    };
+    match found.refused_link() {
+        Some((link, why)) => Err(format!("the link {} {why}", link.display())),
+        None => Ok(Some(found.real.clone())),
+    }
 }
 
 /// Says where `connect` is enforced less than it reads.

@@ -85,6 +85,17 @@ impl SurveyAnswers {
         })
     }
 
+    /// Notes the paths whose first link leads to folders of another site, with its name; forgets
+    /// what was noted before.
+    pub(super) fn note_other_sites(&mut self, leading: Vec<(PathBuf, String)>) {
+        self.paths.values_mut().for_each(|answer| answer.other_site = None);
+        for (path, site) in leading {
+            if let Some(answer) = self.paths.get_mut(&path) {
+                answer.other_site = Some(site);
+            }
+        }
+    }
+
     /// The rights of a folder on the way of a path; `None` if it is not known.
     pub(crate) fn rights(&self, folder: &Path) -> Option<FolderRights> {
         self.paths.values().find_map(|answer| answer.rights(folder))
@@ -94,23 +105,28 @@ impl SurveyAnswers {
 /// The paths of `config` that the supervisor has to know. `states` are the state folders of the
 /// pools, by site.
 pub(crate) fn paths_of(config: &Config, states: &[Option<PathBuf>]) -> Vec<PathBuf> {
-    let mut paths: Vec<PathBuf> = Vec::new();
-    for (site, state) in config.sites.iter().zip(states) {
-        paths.push(written_root(site).to_owned());
-        paths.extend(state.clone());
-        let Some(php) = &site.php else { continue };
-        paths.extend(php.ini_file.clone());
-        paths.extend(php.chroot.clone());
-        paths.extend(working_directory(php));
-        paths.extend(php.readable.iter().chain(&php.writable).cloned());
-        let sockets = php.connect.iter().flatten();
-        paths.extend(sockets.filter_map(|destination| match destination {
-            Destination::Unix(path) => Some(path.clone()),
-            _ => None,
-        }));
-    }
+    let sites = config.sites.iter().zip(states);
+    let mut paths: Vec<PathBuf> =
+        sites.flat_map(|(site, state)| named_paths(site, state.as_deref())).collect();
     let mut seen = HashSet::new();
     paths.retain(|path| seen.insert(path.clone()));
+    paths
+}
+
+/// The paths of a site's configuration that the supervisor has to know.
+pub(super) fn named_paths(site: &SiteSettings, state: Option<&Path>) -> Vec<PathBuf> {
+    let mut paths = vec![written_root(site).to_owned()];
+    paths.extend(state.map(Path::to_owned));
+    let Some(php) = &site.php else { return paths };
+    paths.extend(php.ini_file.clone());
+    paths.extend(php.chroot.clone());
+    paths.extend(working_directory(php));
+    paths.extend(php.readable.iter().chain(&php.writable).cloned());
+    let sockets = php.connect.iter().flatten();
+    paths.extend(sockets.filter_map(|destination| match destination {
+        Destination::Unix(path) => Some(path.clone()),
+        _ => None,
+    }));
     paths
 }
 

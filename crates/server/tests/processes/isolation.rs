@@ -1,6 +1,7 @@
 //! Attempts of code in one site on the machine, on other sites and on other workers. The
 //! scripts are the attackers.
 
+mod exchanged;
 mod files;
 mod front;
 mod full;

@@ -167,14 +167,19 @@ impl<H: DocumentHost> Evaluation<'_, '_, H> {
     /// HeaderName and ReadmeName: a text in the folder, or elsewhere on the site.
     fn insert(&mut self, state: &mut State, name: &[u8]) -> Option<Insert> {
         let (found, status) = self.sub_request(state, name, None);
-        let (kind, seen) = (found.kind, found.tx.state);
-        self.scratch.reuse(found.path);
-        if status != Status::OK || kind != PathKind::File {
-            return None;
-        }
+        let (kind, seen, path) = (found.kind, found.tx.state, found.path);
+        // The path is read as the site's files are sent, whatever has taken the file's place.
+        let content = (status == Status::OK && kind == PathKind::File)
+            .then(|| self.insert_at(&seen, &path))
+            .flatten();
+        self.scratch.reuse(path);
+        content
+    }
+
+    fn insert_at(&mut self, seen: &State, path: &DocumentPath) -> Option<Insert> {
         let name =
             &seen.filename[memchr::memrchr(b'/', &seen.filename).map_or(0, |slash| slash + 1)..];
-        let content_type = seen.content_type.or_else(|| media_type::<H>(name))?;
+        let content_type = seen.content_type.clone().or_else(|| media_type::<H>(name))?;
         // The source of a script is not sent.
         if seen.handler.is_some()
             || self.site.names.class(name) != FileClass::Plain
@@ -182,7 +187,7 @@ impl<H: DocumentHost> Evaluation<'_, '_, H> {
         {
             return None;
         }
-        let content = self.host.read(&seen.filename)?.to_vec();
+        let content = self.host.read_document(path)?.to_vec();
         Some(match content_type.starts_with(b"text/html") {
             true => Insert::Html(content),
             false => Insert::Text(content),

@@ -49,7 +49,10 @@ impl PoolPlan {
     /// # Errors
     /// The reason, as text for the operator.
     pub(crate) fn prepare_state(&self, environment: &Environment) -> Result<(), String> {
-        let folder = self.settings.state_dir.as_ref();
+        let folder: &Path = self.settings.state_dir.as_ref();
+        self.isolation
+            .real_state(folder)
+            .map_err(|error| format!("the state folder {}: {error}", folder.display()))?;
         state::prepare(folder, self.owner(environment), &environment.identity)
     }
 }
@@ -97,7 +100,7 @@ impl PlanFinder<'_> {
         self.look_at_chroot(site, php, identity.as_ref());
         self.look_for_folders(site, php);
         let chroot = php.chroot.as_deref().unwrap_or(Path::new(""));
-        let found = self.answers.of(chroot).filter(|found| found.foreign_link.is_none());
+        let found = self.answers.of(chroot).filter(|found| found.refused_link().is_none());
         // A link of another user, or of nobody yet, is refused by the zygote.
         let chroot_folder = found.map_or(chroot, |found| &found.real).to_owned();
         let settings =

@@ -40,12 +40,11 @@ impl PlanFinder<'_> {
             PathState::Silent => return,
         }
         if site.symlinks != Symlinks::Follow
-            && let Some(link) = &found.foreign_link
+            && let Some((link, why)) = found.refused_link()
         {
             self.warnings.push(format!(
-                "site {name}: every request will be refused (403), because the link {} belongs \
-                 neither to root nor to the owner of the folder that it leads to: change the \
-                 link's owner with `chown -h`, or set `symlinks = \"follow\"`",
+                "site {name}: every request will be refused (403), because the link {} {why}, or \
+                 set `symlinks = \"follow\"`",
                 link.display()
             ));
         }

@@ -82,6 +82,8 @@ pub(super) struct Reach {
     own: Vec<PathBuf>,
     /// Folders of other sites.
     foreign: Vec<PathBuf>,
+    /// Links in the paths of other sites' roots, which nobody else may exchange.
+    links: Vec<PathBuf>,
     /// Those that are inside the folder of a root with `{host}`, which the site has as a whole:
     /// folders of further hosts come at any time, and Landlock knows no exceptions.
     inside: Vec<PathBuf>,
@@ -111,17 +113,20 @@ impl Reach {
             let sites = config.sites.iter().zip(paths.states).enumerate();
             sites.filter(|(other, _)| *other != number).map(|(_, other)| other)
         };
-        let roots: Vec<PathBuf> =
-            others().filter_map(|(site, _)| root_or_place(site, answers)).collect();
+        let taken = TakenPlaces::of(config, paths.states, answers);
+        let written = others().filter_map(|(site, _)| answers.of(written_root(site)));
+        let links = written.filter_map(|found| found.first_link.clone()).collect();
         let mut own: Vec<PathBuf> = root.iter().chain(&state).cloned().collect();
-        own.extend(root.as_ref().and_then(|root| application(root, &roots, answers)));
+        let place = RootPlace::of((config, number), answers).filter(|_| root.is_some());
+        own.extend(place.and_then(|place| place.application(&taken, answers)));
         // The rights to create files in a folder are those to all of it.
         own.extend(SHARED_TEMPORARY.map(|path| real(Path::new(path))));
-        let all: Vec<PathBuf> = own.iter().chain(&roots).cloned().collect();
-        let states = others().filter_map(|(_, state)| place(state.as_deref()?, answers));
-        let applications = roots
-            .iter()
-            .map(|root| application(root, &all, answers).unwrap_or_else(|| root.clone()));
+        let all = taken.with(number, &own);
+        let states = others().filter_map(|(_, state)| place_of(state.as_deref()?, answers));
+        let roots = (0..config.sites.len()).filter(|other| *other != number);
+        let roots = roots.filter_map(|other| RootPlace::of((config, other), answers));
+        let applications =
+            roots.map(|place| place.application(&all, answers).unwrap_or(place.root));
         let mut foreign: BTreeSet<PathBuf> = states.chain(applications).collect();
         let named = |paths: &[PathBuf]| -> Vec<PathBuf> {
             paths.iter().filter_map(|path| trusted(path, answers)).collect()
@@ -149,6 +154,7 @@ impl Reach {
             closed: outermost(foreign.iter(), &needed),
             own,
             foreign: foreign.into_iter().collect(),
+            links,
             inside,
             written: root.into_iter().chain(state).chain(temporary).collect(),
             chroot,
@@ -199,7 +205,8 @@ impl Reach {
             }
             Sandbox::Standard | Sandbox::Off => {
                 let mut rest = Vec::new();
-                all_but(Path::new("/"), &self.foreign, &mut rest);
+                let closed = [self.foreign.as_slice(), &self.links].concat();
+                all_but(Path::new("/"), &closed, &mut rest);
                 [with(&rest, FileRights::ALL), with(&self.own, FileRights::ALL)].concat()
             }
         };
@@ -211,22 +218,104 @@ impl Reach {
 
 /// The document root of a site, or the folder that holds the roots of its hosts.
 ///
-/// `None` if somebody's link leads the path to a folder of another user: the link's owner could
-/// open any folder to the own pool, and close it to those of other sites. With
+/// `None` if somebody's link leads the path to a folder of another user, or of another site: the
+/// link's owner could open any folder to the own pool, and close it to those of other sites. With
 /// `symlinks = "follow"` such a root counts, unless the folder is root's.
 fn root_of(site: &SiteSettings, answers: &SurveyAnswers) -> Option<PathBuf> {
     let found = answers.of(written_root(site)).filter(|found| found.is_found())?;
     let is_vouched_for = site.symlinks == Symlinks::Follow && found.owner != 0;
-    (found.foreign_link.is_none() || is_vouched_for).then(|| found.real.clone())
+    (found.refused_link().is_none() || is_vouched_for).then(|| found.real.clone())
 }
 
-/// As [`root_of`]. Of another site whose file system hangs, where it hangs: nobody looks below.
-pub(super) fn root_or_place(site: &SiteSettings, answers: &SurveyAnswers) -> Option<PathBuf> {
-    root_of(site, answers).or_else(|| silent_place(written_root(site), answers))
+/// The place of a site's document root.
+#[derive(Debug, Clone)]
+pub(super) struct RootPlace {
+    /// The site's number.
+    pub(super) site: usize,
+    /// As [`root_of`]. Of a site whose file system hangs, where it hangs: nobody looks below.
+    pub(super) root: PathBuf,
+    /// As [`PathAnswer::laid`](super::super::survey::PathAnswer::laid).
+    pub(super) laid: PathBuf,
+}
+
+/// The roots and state folders of sites, by the site's number.
+#[derive(Debug, Clone)]
+pub(super) struct TakenPlaces(Vec<(usize, PathBuf)>);
+
+impl RootPlace {
+    /// `None` as for [`root_of`].
+    pub(super) fn of(
+        (config, site): (&Config, usize),
+        answers: &SurveyAnswers,
+    ) -> Option<RootPlace> {
+        let settings = &config.sites[site];
+        let written = written_root(settings);
+        let root = root_of(settings, answers).or_else(|| silent_place(written, answers))?;
+        Some(RootPlace {
+            site,
+            root,
+            laid: answers.of(written)?.laid.clone(),
+        })
+    }
+
+    /// The folder above the root, where frameworks keep their code and settings. `None` if it
+    /// belongs to the whole machine, if everybody may write there, or if it has folders of other
+    /// sites in it.
+    pub(super) fn application(
+        &self,
+        taken: &TakenPlaces,
+        answers: &SurveyAnswers,
+    ) -> Option<PathBuf> {
+        let above = self.root.parent()?;
+        let is_shared = SHARED.iter().any(|shared| above == Path::new(shared))
+            || answers.rights(above).is_some_and(|rights| rights.mode & 0o002 != 0);
+        let is_other = |(site, path): &&(usize, PathBuf)| {
+            *site != self.site && *path != self.root && *path != self.laid
+        };
+        let mut others = taken.0.iter().filter(is_other);
+        let has_others = others.any(|(_, other)| other.starts_with(above));
+        (!is_shared && !has_others).then(|| above.to_owned())
+    }
+}
+
+impl TakenPlaces {
+    /// The places of all sites, also as root has laid the paths to them.
+    pub(super) fn of(
+        config: &Config,
+        states: &[Option<PathBuf>],
+        answers: &SurveyAnswers,
+    ) -> TakenPlaces {
+        let mut taken = TakenPlaces::laid(config, states, answers);
+        for (site, state) in states.iter().enumerate() {
+            let root = RootPlace::of((config, site), answers).map(|place| place.root);
+            let state = state.as_deref().and_then(|state| place_of(state, answers));
+            taken.0.extend(root.into_iter().chain(state).map(|path| (site, path)));
+        }
+        taken
+    }
+
+    /// The places of all sites as root has laid the paths to them.
+    pub(super) fn laid(
+        config: &Config,
+        states: &[Option<PathBuf>],
+        answers: &SurveyAnswers,
+    ) -> TakenPlaces {
+        let sites = config.sites.iter().zip(states).enumerate();
+        let written = sites.flat_map(|(number, (site, state))| {
+            [Some(written_root(site)), state.as_deref()].map(|path| (number, path))
+        });
+        let laid = written.filter_map(|(number, path)| Some((number, answers.of(path?)?)));
+        TakenPlaces(laid.map(|(number, found)| (number, found.laid.clone())).collect())
+    }
+
+    fn with(&self, site: usize, paths: &[PathBuf]) -> TakenPlaces {
+        let further = paths.iter().map(|path| (site, path.clone()));
+        TakenPlaces(self.0.iter().cloned().chain(further).collect())
+    }
 }
 
 /// As [`trusted`], or where the file system hangs.
-pub(super) fn place(path: &Path, answers: &SurveyAnswers) -> Option<PathBuf> {
+pub(super) fn place_of(path: &Path, answers: &SurveyAnswers) -> Option<PathBuf> {
     trusted(path, answers).or_else(|| silent_place(path, answers))
 }
 
@@ -266,7 +355,7 @@ fn outermost<'f>(folders: impl Iterator<Item = &'f PathBuf>, needed: &[PathBuf])
 /// The path without symbolic links, as far as it exists. `None` as for [`root_of`].
 fn trusted(path: &Path, answers: &SurveyAnswers) -> Option<PathBuf> {
     let found = answers.of(path).filter(|found| found.is_found())?;
-    found.foreign_link.is_none().then(|| found.real.clone())
+    found.refused_link().is_none().then(|| found.real.clone())
 }
 
 /// As [`trusted`], of a path that no site's configuration names.
@@ -286,30 +375,14 @@ pub(super) fn left_out(site: &SiteSettings, php: &Php, paths: &PoolPaths<'_>) ->
         let why = match &found.state {
             PathState::Failed(why) => why.clone(),
             PathState::Silent => "its file system hangs".to_owned(),
-            _ => format!(
-                "the link {} belongs neither to root nor to the owner of the place that it leads \
-                 to; change the link's owner with `chown -h`",
-                found.foreign_link.as_ref()?.display()
-            ),
+            _ => {
+                let (link, why) = found.refused_link()?;
+                format!("the link {} {why}", link.display())
+            }
         };
         Some(format!("site {}: its sandbox does not open {}: {why}", site.name, path.display()))
     };
     paths.filter_map(about).collect()
-}
-
-/// The folder above a document root, where frameworks keep their code and settings. `None` if it
-/// belongs to the whole machine, if everybody may write there, or if it has other sites' folders in
-/// it.
-pub(super) fn application(
-    root: &Path,
-    others: &[PathBuf],
-    answers: &SurveyAnswers,
-) -> Option<PathBuf> {
-    let above = root.parent()?;
-    let is_shared = SHARED.iter().any(|shared| above == Path::new(shared))
-        || answers.rights(above).is_some_and(|rights| rights.mode & 0o002 != 0);
-    let has_others = others.iter().any(|other| other.starts_with(above) && other != root);
-    (!is_shared && !has_others).then(|| above.to_owned())
 }
 
 /// The path without symbolic links, as far as it exists.

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use howdah_config::{Config, RootTemplate, SiteSettings};
 use howdah_files::{RootName, SiteFolders};
 
-use super::files::{application, place, root_or_place};
-use crate::supervisor::survey::{SurveyAnswers, paths_of};
+use super::files::{RootPlace, TakenPlaces, place_of};
+use super::leading_away;
+use crate::supervisor::survey::{SurveyAnswers, paths_of, written_root};
 
 /// Returns the folders of all sites: those that the sandbox closes to other sites' pools. `states`
 /// are the state folders of the pools, by site.
@@ -15,16 +16,30 @@ pub(crate) fn of(
     states: &[Option<PathBuf>],
     answers: &SurveyAnswers,
 ) -> SiteFolders {
-    let roots: Vec<_> = config.sites.iter().map(|site| root_or_place(site, answers)).collect();
-    let known: Vec<PathBuf> = roots.iter().flatten().cloned().collect();
+    let roots: Vec<_> = (0..config.sites.len())
+        .map(|site| RootPlace::of((config, site), answers))
+        .collect();
+    let taken = TakenPlaces::of(config, states, answers);
     let mut folders = SiteFolders::default();
     for ((site, root), state) in config.sites.iter().zip(&roots).zip(states) {
-        let above = root.as_ref().and_then(|root| application(root, &known, answers));
-        let state = state.as_deref().and_then(|state| place(state, answers));
-        let own: Vec<PathBuf> = root.iter().cloned().chain(above).chain(state).collect();
-        for name in names(site) {
-            own.iter().for_each(|folder| folders.add(folder.clone(), name.clone()));
+        let above = root.as_ref().and_then(|root| root.application(&taken, answers));
+        let state = state.as_deref().and_then(|state| place_of(state, answers));
+        let root = root.iter().map(|place| place.root.clone());
+        let own: Vec<PathBuf> = root.chain(above).chain(state).collect();
+        for folder in own {
+            // Somebody's link may have led to a file system that hangs.
+            let is_certain = answers.silence(written_root(site)).is_none()
+                || folder.starts_with(written_root(site))
+                || written_root(site).starts_with(&folder);
+            match is_certain {
+                true => names(site).for_each(|name| folders.add(folder.clone(), name)),
+                false => folders.close(folder),
+            }
         }
+    }
+    for (site, place) in config.sites.iter().zip(&roots) {
+        let Some(place) = place else { continue };
+        names(site).take(1).for_each(|name| folders.add_around(&place.root, &name));
     }
     folders
 }
@@ -32,7 +47,9 @@ pub(crate) fn of(
 /// As [`of`], asks the disk. The state folders, to which hardly a link leads, are left out.
 pub(crate) fn of_config(config: &Config) -> SiteFolders {
     let states = vec![None; config.sites.len()];
-    of(config, &states, &SurveyAnswers::ask(&paths_of(config, &states)))
+    let mut answers = SurveyAnswers::ask(&paths_of(config, &states));
+    leading_away::note(config, &states, &mut answers);
+    of(config, &states, &answers)
 }
 
 /// The folders of a site from which files are sent.

@@ -20,7 +20,14 @@ pub(crate) struct PathAnswer {
     /// The owner of `known`.
     pub(crate) owner: u32,
     /// As [`LinkedPath::foreign_link`].
-    pub(crate) foreign_link: Option<PathBuf>,
+    foreign_link: Option<PathBuf>,
+    /// As [`LinkedPath::first_link`].
+    pub(crate) first_link: Option<PathBuf>,
+    /// As [`LinkedPath::laid`].
+    pub(crate) laid: PathBuf,
+    /// The site into whose folders `first_link` leads, which has the same user. It is not in the
+    /// pipe.
+    pub(super) other_site: Option<String>,
     /// The rights of `known` and of the folders above it, up to `/`.
     above: Vec<FolderRights>,
 }
@@ -78,6 +85,9 @@ impl PathAnswer {
             known: found.known,
             owner: found.owner,
             foreign_link: found.foreign_link,
+            first_link: found.first_link,
+            laid: found.laid,
+            other_site: None,
         }
     }
 
@@ -89,6 +99,9 @@ impl PathAnswer {
             known: PathBuf::new(),
             owner: 0,
             foreign_link: None,
+            first_link: None,
+            laid: place.to_owned(),
+            other_site: None,
             above: Vec::new(),
         }
     }
@@ -96,6 +109,21 @@ impl PathAnswer {
     /// Whether the path could be followed, as far as it exists.
     pub(crate) fn is_found(&self) -> bool {
         !matches!(self.state, PathState::Failed(_) | PathState::Silent)
+    }
+
+    /// The link because of which the path does not count, and why. A link of root's always counts.
+    pub(crate) fn refused_link(&self) -> Option<(&Path, String)> {
+        if let Some(link) = &self.foreign_link {
+            let why = "belongs neither to root nor to the owner of the place that it leads to; \
+                       change the link's owner with `chown -h`";
+            return Some((link, why.to_owned()));
+        }
+        let (link, site) = self.first_link.as_ref().zip(self.other_site.as_ref())?;
+        let why = format!(
+            "leads to folders of site {site}; make root the link's owner with `chown -h root`, or \
+             name the place that it leads to"
+        );
+        Some((link, why))
     }
 
     /// The part of the path that exists and the folders above it, up to `/`.
@@ -123,6 +151,7 @@ impl PathAnswer {
         let above: Vec<String> = self.above.iter().map(rights).collect();
         let (number, owner) = (number.to_string(), self.owner.to_string());
         let link = self.foreign_link.as_deref().unwrap_or(Path::new(""));
+        let first = self.first_link.as_deref().unwrap_or(Path::new(""));
         let fields: [&[u8]; FIELDS] = [
             number.as_bytes(),
             state.as_bytes(),
@@ -131,6 +160,8 @@ impl PathAnswer {
             self.known.as_os_str().as_bytes(),
             owner.as_bytes(),
             link.as_os_str().as_bytes(),
+            first.as_os_str().as_bytes(),
+            self.laid.as_os_str().as_bytes(),
             &above.join(",").into_bytes(),
         ];
         fields.iter().flat_map(|field| [field, &b"\0"[..]].concat()).collect()
@@ -147,7 +178,7 @@ pub(super) fn decode(text: &[u8]) -> impl Iterator<Item = (usize, PathAnswer)> {
 }
 
 fn decode_one(fields: &[&[u8]]) -> Option<(usize, PathAnswer)> {
-    let [number, state, why, real, known, owner, link, above] = fields else {
+    let [number, state, why, real, known, owner, link, first, laid, above] = fields else {
         return None;
     };
     let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
@@ -176,10 +207,13 @@ fn decode_one(fields: &[&[u8]]) -> Option<(usize, PathAnswer)> {
         known: path(known),
         owner: text(owner).parse().ok()?,
         foreign_link: (!link.is_empty()).then(|| path(link)),
+        first_link: (!first.is_empty()).then(|| path(first)),
+        laid: path(laid),
+        other_site: None,
         above: above.split(',').map_while(rights).collect(),
     };
     Some((text(number).parse().ok()?, answer))
 }
 
 /// Texts of one answer.
-const FIELDS: usize = 8;
+const FIELDS: usize = 10;

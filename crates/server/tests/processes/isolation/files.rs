@@ -22,7 +22,7 @@ fn has_own_tmp() -> bool {
 }
 
 /// Reads a file, and says whether it is open to this site.
-fn read(path: &str) -> String {
+pub(super) fn read(path: &str) -> String {
     format!("echo @file_get_contents('{path}') === false ? 'closed' : 'open';")
 }
 

@@ -20,6 +20,7 @@ fn the_front_follows_no_link_into_the_folder_of_another_site() {
             chown(found, Some(user), None).unwrap();
         }
     }
+    chown(sites.folder.path(), Some(user), None).unwrap();
     let link = |target: &str, name: &str, owner: u32| {
         let link = sites.path(&format!("one/public/{name}"));
         let _ = std::fs::remove_file(&link);
@@ -37,6 +38,13 @@ fn the_front_follows_no_link_into_the_folder_of_another_site() {
         (session.display().to_string(), "session.txt", user, 403),
         // A link to a link.
         (sites.path("one/public/l.txt"), "chain.txt", user, 403),
+        // A link to what is above the folder of the other site.
+        (sites.path("."), "above/two/public/a.txt", user, 403),
+        (sites.path("."), "above/two/settings", user, 403),
+        (sites.path("."), "above/state/two/sessions/sess_x", user, 403),
+        (sites.path("."), "above/elsewhere/a.txt", user, 200),
+        (sites.path("."), "above/one/public/a.txt", user, 200),
+        (sites.path("."), "roots/two/settings", 0, 200),
         // The site's own files, others that belong to no site, and what root has linked.
         (sites.path("one/settings"), "own.txt", user, 200),
         (sites.path("one/public/a.txt"), "inside.txt", user, 200),
@@ -104,7 +112,7 @@ fn a_root_that_becomes_a_link_to_another_site_is_not_served() {
 }
 
 /// A folder and everything in it.
-fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+pub(super) fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     let mut found = vec![folder.to_owned()];
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         match entry.file_type().unwrap().is_dir() {

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -249,6 +250,10 @@ impl DocumentHost for Tree {
             file: FileHandle::NONE,
             rules: self.rules(folder),
         }
+    }
+
+    fn read_document(&mut self, path: &DocumentPath) -> Option<Arc<[u8]>> {
+        self.read(path.absolute().as_os_str().as_bytes())
     }
 
     fn media_type(extension: &[u8]) -> Option<&'static str> {
