@@ -19,7 +19,7 @@ use howdah_http::{Refusal, Status};
 
 use super::head;
 use super::request_body::{H1RequestBody, UnreadContent};
-use super::sink::{COPIED, H1Sink};
+use super::sink::H1Sink;
 use howdah_site::Site;
 
 use crate::body::{self, Body, PumpError, Source};
@@ -423,29 +423,16 @@ impl<T: Transport> H1Connection<T> {
         framing: h1::Framing,
     ) -> (u64, Result<(), PumpError>) {
         let Response { body, filters, .. } = response;
+        if !framing.has_content() {
+            // HEAD, 204, 304: a script runs on, its output is not wanted.
+            body.discard();
+            let sent = self.wire.write_all(&work.out).await;
+            return (0, sent.map_err(PumpError::Client));
+        }
         let promised = match framing {
             h1::Framing::Length(length) => Some(length),
             _ => None,
         };
-        // Content that fits behind its head goes with it in one plain `write`.
-        let mut whole = None;
-        if !framing.has_content() {
-            // HEAD, 204, 304: a script runs on, its output is not wanted.
-            body.discard();
-            whole = Some(0);
-        } else if filters.is_empty()
-            && promised.is_some()
-            && let Some(content) = body.in_memory().filter(|content| content.len() <= COPIED)
-        {
-            work.out.extend_from_slice(content);
-            whole = Some(content.len() as u64);
-        }
-        if let Some(length) = whole {
-            return match self.wire.write_all(&work.out).await {
-                Ok(()) => (length, Ok(())),
-                Err(error) => (0, Err(PumpError::Client(error))),
-            };
-        }
         let mut sink = H1Sink::new(&mut self.wire, &mut work.out, framing);
         let limits = self.thread.spool_limits(site);
         let place = self.thread.filter_place(site, &self.peer);
