@@ -125,4 +125,4 @@ pub use site_folders::{RootName, SiteFolders};
 pub use store::{Store, StoreFigures};
 pub use system_types::use_system_types;
 pub use tree::{DocumentTree, TreeFolder};
-pub use variants::FileVariant;
+pub use variants::CodedFile;

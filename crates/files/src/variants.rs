@@ -29,7 +29,7 @@ enum KnownVariant {
 
 /// A file that can be sent in place of another one.
 #[derive(Debug)]
-pub struct FileVariant {
+pub struct CodedFile {
     /// The coding of its content.
     pub coding: ContentCoding,
     /// Its path.
@@ -39,17 +39,17 @@ pub struct FileVariant {
 }
 
 impl Store {
-    /// Returns the files that can be sent in place of the one at `path`, for those of `codings` that
-    /// have one: a file that is not older. `variant` gives the path for a coding, `None` where such
-    /// a file is never sent. Within an [epoch](DocumentHost::epoch) each path is looked up once; the
-    /// document remembers the result.
+    /// Returns the files that can be sent in place of the one at `path`, for those of `codings`
+    /// that have one: a file that is not older. `variant` gives the path for a coding, `None` where
+    /// such a file is never sent. Within an [epoch](DocumentHost::epoch) each path is looked up
+    /// once; the document remembers the result.
     pub fn variants(
         &mut self,
         path: &DocumentPath,
         file: FileHandle,
         codings: &[ContentCoding],
         variant: impl Fn(ContentCoding) -> Option<DocumentPath>,
-    ) -> Vec<FileVariant> {
+    ) -> Vec<CodedFile> {
         let epoch = self.epoch();
         let mut known = self.known_variants(path, file, epoch);
         let (mut variants, mut is_new) = (Vec::new(), false);
@@ -67,7 +67,7 @@ impl Store {
                 is_new = true;
             }
             if let KnownVariant::At(file) = *place {
-                variants.push(FileVariant { coding, path: variant, file });
+                variants.push(CodedFile { coding, path: variant, file });
             }
         }
         // Of the epoch before the look-ups: one that no event reports a change of has ended it.
