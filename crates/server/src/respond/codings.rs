@@ -3,7 +3,7 @@
 //!
 //! Directives come first: a response whose content they have encoded or filtered is left alone.
 
-use howdah_files::{FileVariant, NegotiatedForm, Store};
+use howdah_files::{CodedFile, NegotiatedForm, Store};
 use howdah_htaccess::modules::filter::Filter;
 use howdah_http::{Fields, Request, ResponseHead, Status, codings, members};
 use howdah_site::{ContentCoding, DocumentPath, FileHandle, Site};
@@ -29,7 +29,7 @@ pub(crate) fn select(
     match codings::preferred(fields, &names) {
         None => (path, file, NegotiatedForm::Varying),
         Some(index) => {
-            let FileVariant { coding, path, file } = found.swap_remove(index);
+            let CodedFile { coding, path, file } = found.swap_remove(index);
             (path, file, NegotiatedForm::Coded(coding))
         }
     }
