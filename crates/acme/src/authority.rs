@@ -25,7 +25,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
-use crate::failure::{Failure, kind_of, text_of};
+use crate::failure::{OrderFailure, kind_of, text_of};
 use crate::settings::AcmeSettings;
 use crate::storage::StateFolder;
 
@@ -75,14 +75,14 @@ impl Authority {
     }
 
     /// Returns the account, which is made if there is none.
-    pub(crate) async fn account(&self) -> Result<Account, Failure> {
+    pub(crate) async fn account(&self) -> Result<Account, OrderFailure> {
         // Other orders wait meanwhile, and do not make accounts of their own.
         let mut known = self.account.lock().await;
         if let Some(account) = &known.account {
             return Ok(account.clone());
         }
         let stored = self.storage.account(&self.directory);
-        let account = match stored.map_err(|error| Failure::local(error.to_string()))? {
+        let account = match stored.map_err(|error| OrderFailure::local(error.to_string()))? {
             Some(stored) => {
                 let builder = Account::builder_with_http(Box::new(self.connection.clone()));
                 let found = builder.from_parts(stored.id, stored.key, self.directory.clone()).await;
@@ -96,20 +96,20 @@ impl Authority {
 
     /// Forgets the account, which the authority does not accept, and keeps its files aside. The
     /// next order makes a new one. Returns `false` if that was done before.
-    pub(crate) async fn replace_account(&self) -> Result<bool, Failure> {
+    pub(crate) async fn replace_account(&self) -> Result<bool, OrderFailure> {
         let mut known = self.account.lock().await;
         if known.is_replaced {
             return Ok(false);
         }
         let retired = self.storage.retire_account(&self.directory);
-        retired.map_err(|error| Failure::local(error.to_string()))?;
+        retired.map_err(|error| OrderFailure::local(error.to_string()))?;
         *known = KnownAccount { account: None, is_replaced: true };
         Ok(true)
     }
 
     /// The failure that an error of this authority means.
-    pub(crate) fn failure(&self, error: &AcmeError) -> Failure {
-        Failure::of(error, self.patience())
+    pub(crate) fn failure(&self, error: &AcmeError) -> OrderFailure {
+        OrderFailure::of(error, self.patience())
     }
 
     /// The Retry-After of the last answer.
@@ -118,7 +118,7 @@ impl Authority {
         noted.map(|until| until.saturating_duration_since(Instant::now()))
     }
 
-    async fn register(&self) -> Result<Account, Failure> {
+    async fn register(&self) -> Result<Account, OrderFailure> {
         let contact = self.settings.email.as_ref().map(|email| format!("mailto:{email}"));
         let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
         let binding = self.settings.binding.as_ref().map(external_key).transpose()?;
@@ -134,7 +134,7 @@ impl Authority {
         }
         let (account, key) = made.map_err(|error| match &error {
             AcmeError::Api(problem) if kind_of(problem) == "externalAccountRequired" => {
-                Failure::refused(format!(
+                OrderFailure::refused(format!(
                     "{}; give `eab_kid` and `eab_hmac`, which the authority tells its customers",
                     text_of(problem)
                 ))
@@ -143,7 +143,7 @@ impl Authority {
         })?;
         let stored = self.storage.store_account(&self.directory, account.id(), &key);
         stored.map_err(|error| {
-            Failure::local(format!("the new account cannot be stored: {error}"))
+            OrderFailure::local(format!("the new account cannot be stored: {error}"))
         })?;
         Ok(account)
     }
@@ -184,12 +184,12 @@ pub(crate) async fn persist<T>(
 }
 
 /// Returns the key of an external account. Authorities write it in base64url or in base64.
-fn external_key((id, key): &(String, String)) -> Result<ExternalAccountKey, Failure> {
+fn external_key((id, key): &(String, String)) -> Result<ExternalAccountKey, OrderFailure> {
     let plain = key.trim_end_matches('=');
     let decoded = BASE64_URL_SAFE_NO_PAD.decode(plain).or_else(|_| BASE64_STANDARD.decode(key));
     match decoded {
         Ok(key) => Ok(ExternalAccountKey::new(id.clone(), &key)),
-        Err(_) => Err(Failure::local("`eab_hmac` is not base64url; copy it again")),
+        Err(_) => Err(OrderFailure::local("`eab_hmac` is not base64url; copy it again")),
     }
 }
 

@@ -14,38 +14,38 @@ use crate::schedule::FailureKind;
 
 /// A failed order: the kind decides on the delay, the text is for the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub(crate) struct OrderFailure {
     pub(crate) kind: FailureKind,
     pub(crate) reason: String,
 }
 
-impl Failure {
-    pub(crate) fn local(reason: impl Into<String>) -> Failure {
-        Failure {
+impl OrderFailure {
+    pub(crate) fn local(reason: impl Into<String>) -> OrderFailure {
+        OrderFailure {
             kind: FailureKind::Local,
             reason: reason.into(),
         }
     }
 
-    pub(crate) fn refused(reason: impl Into<String>) -> Failure {
-        Failure {
+    pub(crate) fn refused(reason: impl Into<String>) -> OrderFailure {
+        OrderFailure {
             kind: FailureKind::Refused,
             reason: reason.into(),
         }
     }
 
     /// A failure of one challenge, after which another one may succeed.
-    pub(crate) fn of_challenge(reason: impl Into<String>) -> Failure {
-        Failure {
+    pub(crate) fn of_challenge(reason: impl Into<String>) -> OrderFailure {
+        OrderFailure {
             kind: FailureKind::OtherChallenge,
             reason: reason.into(),
         }
     }
 
     /// The same failure, where `has_untried` tells whether there is another challenge.
-    pub(crate) fn settled(self, has_untried: bool) -> Failure {
+    pub(crate) fn settled(self, has_untried: bool) -> OrderFailure {
         match self.kind {
-            FailureKind::OtherChallenge if !has_untried => Failure {
+            FailureKind::OtherChallenge if !has_untried => OrderFailure {
                 kind: FailureKind::Refused,
                 reason: self.reason,
             },
@@ -53,19 +53,21 @@ impl Failure {
         }
     }
 
-    pub(crate) fn unreachable(reason: impl Into<String>) -> Failure {
-        Failure {
+    pub(crate) fn unreachable(reason: impl Into<String>) -> OrderFailure {
+        OrderFailure {
             kind: FailureKind::Unreachable,
             reason: reason.into(),
         }
     }
 
     /// The failure that `error` means. `patience` is the last Retry-After of the authority.
-    pub(crate) fn of(error: &AcmeError, patience: Option<Duration>) -> Failure {
+    pub(crate) fn of(error: &AcmeError, patience: Option<Duration>) -> OrderFailure {
         match error {
-            AcmeError::Api(problem) => Failure::of_problem(problem, patience),
-            AcmeError::Timeout(_) => Failure::unreachable("the authority did not finish in time"),
-            other => Failure::unreachable(match advice(other) {
+            AcmeError::Api(problem) => OrderFailure::of_problem(problem, patience),
+            AcmeError::Timeout(_) => {
+                OrderFailure::unreachable("the authority did not finish in time")
+            }
+            other => OrderFailure::unreachable(match advice(other) {
                 Some(advice) => format!("{}; {advice}", with_sources(other)),
                 None => with_sources(other),
             }),
@@ -73,18 +75,18 @@ impl Failure {
     }
 
     /// The failure that a problem document (RFC 8555 §6.7) means.
-    pub(crate) fn of_problem(problem: &Problem, patience: Option<Duration>) -> Failure {
+    pub(crate) fn of_problem(problem: &Problem, patience: Option<Duration>) -> OrderFailure {
         let kind = match kind_of(problem) {
             "rateLimited" => FailureKind::RateLimited(patience.unwrap_or(USUAL_PATIENCE)),
             "serverInternal" | "badNonce" => FailureKind::Unreachable,
             _ if problem.status.is_some_and(|status| status >= 500) => FailureKind::Unreachable,
             _ => FailureKind::Refused,
         };
-        Failure { kind, reason: text_of(problem) }
+        OrderFailure { kind, reason: text_of(problem) }
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for OrderFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.reason)
     }
@@ -203,7 +205,8 @@ mod tests {
 
     #[test]
     fn errors_of_connections_say_what_to_do() {
-        let of = |error: io::Error| Failure::of(&AcmeError::Other(Box::new(Outer(error))), None);
+        let of =
+            |error: io::Error| OrderFailure::of(&AcmeError::Other(Box::new(Outer(error))), None);
         let tls = |wrong| io::Error::other(rustls::Error::InvalidCertificate(wrong));
         for (error, expected) in [
             (tls(CertificateError::Expired), "the clock of this machine, which says 20"),
@@ -244,11 +247,11 @@ mod tests {
             ("something", 503, FailureKind::Unreachable),
             ("rejectedIdentifier", 400, FailureKind::Refused),
         ] {
-            let failure = Failure::of_problem(&problem(kind, status), patience);
+            let failure = OrderFailure::of_problem(&problem(kind, status), patience);
             assert_eq!(failure.kind, expected, "{kind}");
             assert_eq!(failure.reason, format!("no way ({kind})"));
         }
-        let failure = Failure::of_problem(&problem("rateLimited", 429), None);
+        let failure = OrderFailure::of_problem(&problem("rateLimited", 429), None);
         assert_eq!(failure.kind, FailureKind::RateLimited(USUAL_PATIENCE));
     }
 }

@@ -11,7 +11,7 @@ use instant_acme::{
 use crate::authority::{Authority, persist};
 use crate::certificate;
 use crate::dns_hook;
-use crate::failure::{Failure, kind_of, text_of};
+use crate::failure::{OrderFailure, kind_of, text_of};
 use crate::message::ChallengeAnswer;
 use crate::names::is_wildcard;
 use crate::process::{Presented, Presenter};
@@ -53,7 +53,7 @@ pub(crate) async fn obtain(
     settings: &AcmeSettings,
     presenter: &Rc<Presenter>,
     wanted: &WantedCertificate<'_>,
-) -> Result<Issued, Failure> {
+) -> Result<Issued, OrderFailure> {
     let result = attempt(authority, settings, presenter, wanted).await;
     result.map_err(|failure| failure.settled(has_untried(settings, wanted)))
 }
@@ -63,7 +63,7 @@ async fn attempt(
     settings: &AcmeSettings,
     presenter: &Rc<Presenter>,
     wanted: &WantedCertificate<'_>,
-) -> Result<Issued, Failure> {
+) -> Result<Issued, OrderFailure> {
     let kind = choose(settings, wanted)?;
     let failure = |error: AcmeError| authority.failure(&error);
     let mut order = begin(authority, wanted).await?;
@@ -84,11 +84,11 @@ async fn attempt(
         Err(failure) => return Err(failed_challenge(&mut order, kind).await.unwrap_or(failure)),
     };
     if status == OrderStatus::Invalid {
-        let unknown = || Failure::refused("the authority refuses the order without a reason");
+        let unknown = || OrderFailure::refused("the authority refuses the order without a reason");
         return Err(failed_challenge(&mut order, kind).await.unwrap_or_else(unknown));
     }
     let (key, request) = certificate::request(wanted.name)
-        .map_err(|error| Failure::local(format!("cannot make a key: {error}")))?;
+        .map_err(|error| OrderFailure::local(format!("cannot make a key: {error}")))?;
     if status == OrderStatus::Ready {
         persist(async || order.finalize_csr(&request).await).await.map_err(failure)?;
     }
@@ -96,10 +96,11 @@ async fn attempt(
         .await?
     {
         OrderStatus::Valid => {}
-        status => return Err(Failure::refused(format!("the order ended as {status:?}"))),
+        status => return Err(OrderFailure::refused(format!("the order ended as {status:?}"))),
     }
     let chain = persist(async || order.certificate().await).await.map_err(failure)?;
-    let chain = chain.ok_or_else(|| Failure::unreachable("the authority sends no certificate"))?;
+    let chain =
+        chain.ok_or_else(|| OrderFailure::unreachable("the authority sends no certificate"))?;
     Ok(Issued { key, chain })
 }
 
@@ -111,10 +112,10 @@ fn is_checked(status: OrderStatus) -> bool {
 fn choose(
     settings: &AcmeSettings,
     wanted: &WantedCertificate<'_>,
-) -> Result<ChallengeKind, Failure> {
+) -> Result<ChallengeKind, OrderFailure> {
     let fitting = fitting(settings, wanted.name);
     match fitting.len() {
-        0 => Err(Failure::local(
+        0 => Err(OrderFailure::local(
             "a wildcard needs the challenge dns-01: set `dns_hook` in [acme], or list the names",
         )),
         count => Ok(fitting[usize::try_from(wanted.refusals).unwrap_or(0) % count]),
@@ -134,7 +135,10 @@ fn has_untried(settings: &AcmeSettings, wanted: &WantedCertificate<'_>) -> bool 
 }
 
 /// Makes the order. An account that is no longer accepted is replaced.
-async fn begin(authority: &Authority, wanted: &WantedCertificate<'_>) -> Result<Order, Failure> {
+async fn begin(
+    authority: &Authority,
+    wanted: &WantedCertificate<'_>,
+) -> Result<Order, OrderFailure> {
     let identifiers = [Identifier::Dns(wanted.name.to_owned())];
     let mut replaces = wanted.replaces.clone();
     loop {
@@ -180,7 +184,7 @@ async fn answer(
     presenter: &Rc<Presenter>,
     order: &mut Order,
     kind: ChallengeKind,
-) -> Result<Vec<Answered>, Failure> {
+) -> Result<Vec<Answered>, OrderFailure> {
     let mut answered = Vec::new();
     let mut all = order.authorizations();
     while let Some(one) = all.next().await {
@@ -190,12 +194,12 @@ async fn answer(
         }
         let Some(mut challenge) = authorization.challenge(type_of(kind)) else {
             let what = format!("the authority does not offer the challenge {}", kind.name());
-            return Err(Failure::of_challenge(what));
+            return Err(OrderFailure::of_challenge(what));
         };
         let keys = challenge.key_authorization();
         let identifier = challenge.identifier().identifier;
         let Identifier::Dns(name) = identifier else {
-            return Err(Failure::refused(
+            return Err(OrderFailure::refused(
                 "the authority wants to check something else than a name",
             ));
         };
@@ -209,8 +213,8 @@ async fn answer(
             }
             ChallengeKind::TlsAlpn01 => {
                 let made = certificate::of_challenge(name, keys.digest().as_ref());
-                let (certificate, key) =
-                    made.map_err(|error| Failure::local(format!("cannot make a key: {error}")))?;
+                let (certificate, key) = made
+                    .map_err(|error| OrderFailure::local(format!("cannot make a key: {error}")))?;
                 let answer = ChallengeAnswer::Tls { name: name.clone(), certificate, key };
                 Answered::ByFront {
                     _presented: presenter.present(answer).await?,
@@ -242,7 +246,7 @@ async fn wait(
     authority: &Authority,
     order: &mut Order,
     enough: impl Fn(OrderStatus) -> bool,
-) -> Result<OrderStatus, Failure> {
+) -> Result<OrderStatus, OrderFailure> {
     let until = Instant::now() + PATIENCE;
     let mut turn = TURN.0;
     loop {
@@ -257,7 +261,7 @@ async fn wait(
         }
         if Instant::now() >= until {
             let what = format!("the authority did not finish within {} s", PATIENCE.as_secs());
-            return Err(Failure::unreachable(what));
+            return Err(OrderFailure::unreachable(what));
         }
         let asked = authority.patience().unwrap_or_default();
         tokio::time::sleep(turn.max(asked).min(TURN.1)).await;
@@ -266,7 +270,7 @@ async fn wait(
 }
 
 /// Returns why the authority could not check a challenge; `None` if the authority does not tell.
-async fn failed_challenge(order: &mut Order, kind: ChallengeKind) -> Option<Failure> {
+async fn failed_challenge(order: &mut Order, kind: ChallengeKind) -> Option<OrderFailure> {
     let mut reason: Option<Problem> = None;
     // A failed question leaves the reason unknown.
     let _ = persist(async || {
@@ -281,7 +285,7 @@ async fn failed_challenge(order: &mut Order, kind: ChallengeKind) -> Option<Fail
     })
     .await;
     let problem = reason.or_else(|| order.state().error.clone())?;
-    let mut failure = Failure::of_problem(&problem, None);
+    let mut failure = OrderFailure::of_problem(&problem, None);
     if failure.kind == FailureKind::Refused {
         failure.kind = FailureKind::OtherChallenge;
     }
@@ -297,7 +301,7 @@ struct DnsRecord {
 }
 
 impl DnsRecord {
-    async fn add(hook: &[String], name: &str, value: String) -> Result<DnsRecord, Failure> {
+    async fn add(hook: &[String], name: &str, value: String) -> Result<DnsRecord, OrderFailure> {
         let record = DnsRecord {
             hook: hook.to_vec(),
             name: format!("_acme-challenge.{name}"),
@@ -307,8 +311,8 @@ impl DnsRecord {
         let added = tokio::task::spawn_blocking(move || dns_hook::add(&hook, &name, &value)).await;
         match added {
             Ok(Ok(())) => Ok(record),
-            Ok(Err(reason)) => Err(Failure::local(reason)),
-            Err(_) => Err(Failure::local("the DNS hook could not be run")),
+            Ok(Err(reason)) => Err(OrderFailure::local(reason)),
+            Err(_) => Err(OrderFailure::local("the DNS hook could not be run")),
         }
     }
 }
@@ -369,7 +373,7 @@ mod tests {
             let settings = settings(challenges);
             let kinds = (0..9).map(|refusals| {
                 let wanted = WantedCertificate { name, replaces: None, refusals };
-                Failure::of_challenge("no").settled(has_untried(&settings, &wanted)).kind
+                OrderFailure::of_challenge("no").settled(has_untried(&settings, &wanted)).kind
             });
             let found = kinds.take_while(|kind| *kind == FailureKind::OtherChallenge).count();
             assert_eq!(found, at_once, "{name} {challenges:?}");

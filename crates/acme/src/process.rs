@@ -18,7 +18,7 @@ use crate::ask::Permission;
 use crate::authority::Authority;
 use crate::certificate::RenewalFacts;
 use crate::demand::{Demand, DemandedNames};
-use crate::failure::Failure;
+use crate::failure::OrderFailure;
 use crate::message::{self, ChallengeAnswer, ToProcess, ToSupervisor};
 use crate::order::{self, WantedCertificate};
 use crate::schedule::{HeldCertificate, Moment, RenewalWindow, Schedule, ScheduleStep, Validity};
@@ -70,7 +70,7 @@ pub(crate) enum StepResult {
     Order {
         certificate: usize,
         directory: usize,
-        result: Result<Validity, Failure>,
+        result: Result<Validity, OrderFailure>,
     },
     Question {
         certificate: usize,
@@ -191,7 +191,7 @@ impl Orders {
         certificate: usize,
         directory: usize,
         refusals: u32,
-    ) -> impl Future<Output = Result<Validity, Failure>> + use<> {
+    ) -> impl Future<Output = Result<Validity, OrderFailure>> + use<> {
         let (settings, storage) = (Rc::clone(&self.settings), self.storage.clone());
         let authority = Rc::clone(&self.authorities[directory]);
         let presenter = Rc::clone(&self.presenter);
@@ -199,7 +199,7 @@ impl Orders {
         let name = Rc::clone(&self.certificates[certificate].name);
         async move {
             let room = |error: io::Error| {
-                Failure::local(format!(
+                OrderFailure::local(format!(
                     "no order, because its certificate could not be kept: {error}"
                 ))
             };
@@ -207,7 +207,9 @@ impl Orders {
             let wanted = WantedCertificate { name: &name, replaces, refusals };
             let issued = order::obtain(&authority, &settings, &presenter, &wanted).await?;
             let stored = storage.store(&name, &authority.directory, &issued.key, &issued.chain);
-            stored.map_err(|error| Failure::local(format!("the new certificate is lost: {error}")))
+            stored.map_err(|error| {
+                OrderFailure::local(format!("the new certificate is lost: {error}"))
+            })
         }
     }
 
@@ -280,7 +282,7 @@ impl Orders {
         self.presenter.tell(&ToSupervisor::Stored { name: name.to_string() });
     }
 
-    fn failed(&mut self, certificate: usize, directory: usize, failure: Failure, now: Moment) {
+    fn failed(&mut self, certificate: usize, directory: usize, failure: OrderFailure, now: Moment) {
         self.schedule.failed(certificate, directory, failure.kind, now);
         let name = Rc::clone(&self.certificates[certificate].name);
         let authority = &self.authorities[directory].directory;
@@ -405,7 +407,7 @@ impl Presenter {
     pub(crate) async fn present(
         self: &Rc<Self>,
         answer: ChallengeAnswer,
-    ) -> Result<Presented, Failure> {
+    ) -> Result<Presented, OrderFailure> {
         let id = self.next.replace(self.next.get() + 1);
         let presented = Presented { presenter: Rc::clone(self), id };
         let (sender, receiver) = oneshot::channel();
@@ -413,7 +415,9 @@ impl Presenter {
         self.tell(&ToSupervisor::Present { id, answer });
         match tokio::time::timeout(FRONT_PATIENCE, receiver).await {
             Ok(Ok(())) => Ok(presented),
-            Ok(Err(_)) | Err(_) => Err(Failure::local("the front does not answer challenges now")),
+            Ok(Err(_)) | Err(_) => {
+                Err(OrderFailure::local("the front does not answer challenges now"))
+            }
         }
     }
 

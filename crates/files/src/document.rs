@@ -1,6 +1,6 @@
 //! A file that can be sent: its bytes or its descriptor, and the fields of its head.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
@@ -17,6 +17,7 @@ use crate::body::{FileBody, OpenFile};
 use crate::content;
 use crate::media_type::media_type;
 use crate::representation::Representation;
+use crate::variants::KnownVariants;
 
 /// A regular file, ready to be sent.
 #[derive(Debug)]
@@ -35,6 +36,7 @@ pub(crate) struct Document {
     /// Beside another form of the same content, and in place of another file.
     varying: OnceCell<Box<SentForm>>,
     coded: OnceCell<Box<SentForm>>,
+    variants: Cell<KnownVariants>,
     content: DocumentContent,
 }
 
@@ -119,6 +121,7 @@ impl Document {
             representation,
             varying: OnceCell::new(),
             coded: OnceCell::new(),
+            variants: Cell::default(),
             content,
         }
     }
@@ -136,6 +139,11 @@ impl Document {
                 Box::new(self.made_form(media_type(stem), &tag, Some(coding)))
             }),
         }
+    }
+
+    /// What the store has found of files with the content in a coding.
+    pub(crate) fn variants(&self) -> &Cell<KnownVariants> {
+        &self.variants
     }
 
     fn made_form(

@@ -105,6 +105,7 @@ mod site_folders;
 mod store;
 mod system_types;
 mod tree;
+mod variants;
 mod watches;
 
 pub use answer::{Answer, AnswerForm, NegotiatedForm, ScriptManner};
@@ -124,3 +125,4 @@ pub use site_folders::{RootName, SiteFolders};
 pub use store::{Store, StoreFigures};
 pub use system_types::use_system_types;
 pub use tree::{DocumentTree, TreeFolder};
+pub use variants::CodedFile;

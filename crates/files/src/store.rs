@@ -226,23 +226,6 @@ impl Store {
         }
     }
 
-    /// Returns whether `sibling` is a file that can be sent in place of the one at `path`: it must
-    /// not be older.
-    pub fn is_current(
-        &mut self,
-        path: &DocumentPath,
-        file: FileHandle,
-        sibling: &DocumentPath,
-    ) -> bool {
-        let modified = |entry: &Entry| match &entry.kind {
-            EntryKind::File(_) => entry.stat.map(|stat| stat.modified),
-            _ => None,
-        };
-        let found = self.entry(sibling, FileHandle::NONE).ok().and_then(modified);
-        let Some(found) = found else { return false };
-        self.entry(path, file).ok().and_then(modified).is_some_and(|own| own <= found)
-    }
-
     /// Answers `request` from the file at `path`, which a script has named. `reader` is the user
     /// that the script runs as, `None` where that is the user of this process: a file that the
     /// script may not read itself is not sent to it, whatever this process may.
@@ -287,7 +270,11 @@ impl Store {
     /// Returns the entry for `path`: the one that resolving found, or, where that was removed, the
     /// one that is valid now.
     #[inline]
-    fn entry(&mut self, path: &DocumentPath, file: FileHandle) -> Result<&Entry, Obstacle> {
+    pub(crate) fn entry(
+        &mut self,
+        path: &DocumentPath,
+        file: FileHandle,
+    ) -> Result<&Entry, Obstacle> {
         let place = match self.entries.is_at(file.0, path) {
             true => file.0,
             false => self.place(path)?,

@@ -10,7 +10,7 @@ use std::time::Instant;
 use howdah_htaccess::modules::{alias, rewrite};
 use howdah_htaccess::transaction::FileKind;
 use howdah_htaccess::{
-    Client, CompileContext, EvaluationContext, Host, Settings, State, Transaction, compile,
+    Client, CompileContext, EvaluationContext, Host, RequestState, Settings, Transaction, compile,
 };
 use howdah_http::Request;
 
@@ -90,12 +90,12 @@ fn measure(name: &str, path: &str, found: FileKind, evaluate: impl Fn(&mut Trans
     request.fields.push(b"Host", b"www.example.org");
     request.fields.push(b"User-Agent", BROWSER);
     request.fields.push(b"Accept", b"text/html,application/xhtml+xml,*/*;q=0.8");
-    let state = State {
+    let state = RequestState {
         uri: path.into(),
         document_root: Arc::from(&b"/srv"[..]),
         filename: format!("/srv{path}").into(),
         found,
-        ..State::default()
+        ..RequestState::default()
     };
     let address = "192.0.2.1:80".parse().expect("an address");
     let client = Client::new(&request, address, address, 1_700_000_000_000_000);

@@ -76,6 +76,6 @@ pub use host::Host;
 pub use mistake::{Complaint, Mistake, MistakeKind, Place, Severity};
 pub use scope::CompileContext;
 pub use settings::Settings;
-pub use transaction::{State, Transaction};
+pub use transaction::{RequestState, Transaction};
 pub use variables::{SERVER_ADMIN, SERVER_SOFTWARE};
 pub use work::{Meter, WorkBudget};

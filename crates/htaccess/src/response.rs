@@ -2,8 +2,8 @@
 //! output filters.
 //!
 //! ```text
-//! r->headers_out       State::fields, then what the handler (file, script) says: ResponseHead
-//! r->err_headers_out   State::error_fields, which errors and redirects get too
+//! r->headers_out       RequestState::fields, then the handler's (file, script): ResponseHead
+//! r->err_headers_out   RequestState::error_fields, which errors and redirects get too
 //! mod_substitute, mod_deflate, mod_brotli   filter::choose
 //! mod_expires                               expires::response
 //! mod_headers                               headers::response
@@ -19,7 +19,7 @@ use crate::evaluation_context::EvaluationContext;
 use crate::modules::core::DefaultCharset;
 use crate::modules::filter::{Filter, InForce};
 use crate::modules::{expires, filter, headers};
-use crate::transaction::{State, Transaction};
+use crate::transaction::{RequestState, Transaction};
 use crate::transform::ContentFilter;
 
 /// Properties of a response besides its head.
@@ -94,7 +94,7 @@ pub fn may_take_long(settings: &Settings) -> bool {
 }
 
 /// Whether directives change nothing in any response to this request, except its media type.
-pub fn is_left_alone(state: &State, settings: &Settings) -> bool {
+pub fn is_left_alone(state: &RequestState, settings: &Settings) -> bool {
     let headers = settings.headers.as_ref();
     let expires = settings.expires.as_ref();
     !adds_charset(settings)
@@ -113,7 +113,7 @@ fn adds_charset(settings: &Settings) -> bool {
 }
 
 /// Whether the content may have to pass a filter.
-pub fn passes_filters(state: &State, settings: &Settings) -> bool {
+pub fn passes_filters(state: &RequestState, settings: &Settings) -> bool {
     let core = settings.core.as_ref();
     let by_folder = core.is_some_and(|core| core.output_filters.is_some());
     settings.filter.is_some() || by_folder || !state.output_filters.is_empty()
@@ -121,12 +121,12 @@ pub fn passes_filters(state: &State, settings: &Settings) -> bool {
 
 /// Returns the part of a request's state that a response's head can depend on: all of it, unless
 /// the directives' values are constant. Then most of it need not be copied.
-pub fn part_for_response(state: &State, settings: &Settings) -> State {
+pub fn part_for_response(state: &RequestState, settings: &Settings) -> RequestState {
     let headers = settings.headers.as_ref();
     if !headers.is_none_or(|headers| headers.is_constant()) || passes_filters(state, settings) {
         return state.clone();
     }
-    State {
+    RequestState {
         status: state.status,
         // Whose age ExpiresDefault may ask for.
         filename: state.filename.clone(),
@@ -134,14 +134,14 @@ pub fn part_for_response(state: &State, settings: &Settings) -> State {
         error_fields: state.error_fields.clone(),
         encoding: state.encoding.clone(),
         languages: state.languages.clone(),
-        ..State::default()
+        ..RequestState::default()
     }
 }
 
 /// Does what [`respond`] does where the result depends only on the head and the directives only set
 /// and unset fields, as on most sites. Returns `false`, and changes nothing, where more is needed.
 pub fn respond_plainly(
-    state: &State,
+    state: &RequestState,
     settings: &Settings,
     head: &mut ResponseHead,
     is_error: bool,

@@ -10,7 +10,7 @@ use crate::evaluation_context::EvaluationContext;
 use crate::host::{Host, PasswordVerdict, Probe, ProbeKind};
 use crate::mistake::Complaint;
 use crate::transaction::Transaction;
-use crate::{Client, Settings, State};
+use crate::{Client, RequestState, Settings};
 use crate::{CompileContext, compile};
 
 /// Settings of a file that holds these lines, which are directives without sections and without
@@ -55,11 +55,11 @@ pub(crate) fn transaction(request: &Request) -> Transaction<'_> {
             address("192.0.2.2:80"),
             1_700_000_000_000_000,
         ),
-        state: State {
+        state: RequestState {
             uri: request.path().to_vec(),
             document_root: (*b"/srv").into(),
             filename: [b"/srv", request.path()].concat(),
-            ..State::default()
+            ..RequestState::default()
         },
     }
 }

@@ -8,12 +8,12 @@ use crate::mistake::Place;
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     /// The events so far.
-    pub events: Vec<Event>,
+    pub events: Vec<TraceEvent>,
 }
 
 /// A step of the evaluation.
 #[derive(Clone, Debug)]
-pub struct Event {
+pub struct TraceEvent {
     /// The kind of step: `file`, `section`, `rule`, `condition`, `header`, `redirect`, `access`,
     /// `resolution`…
     pub step: &'static str,

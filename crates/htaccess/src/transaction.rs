@@ -7,7 +7,7 @@ use howdah_http::{Fields, Method, ResponseHead, Status};
 use crate::client::Client;
 use crate::media_type::MediaType;
 use crate::mistake::Place;
-use crate::trace::{Event, Trace};
+use crate::trace::{Trace, TraceEvent};
 
 /// A request on its way through the phases.
 #[derive(Debug)]
@@ -15,13 +15,13 @@ pub struct Transaction<'r> {
     /// The request as the client sent it, and its connection.
     pub client: Client<'r>,
     /// The request as the phases have changed it.
-    pub state: State,
+    pub state: RequestState,
 }
 
 /// The state of a request between phases. An internal redirect begins with a new state, whose
 /// `previous` is the old one. Paths and names are bytes, decoded.
 #[derive(Clone, Debug, Default)]
-pub struct State {
+pub struct RequestState {
     /// The current method; an ErrorDocument is fetched with GET.
     pub method: Method,
     /// The site's root, absolute, without a slash at its end.
@@ -69,7 +69,7 @@ pub struct State {
     /// the error's status.
     pub status: Status,
     /// The request that was redirected to this one internally.
-    pub previous: Option<Box<State>>,
+    pub previous: Option<Box<RequestState>>,
     /// Whether this is a sub-request, which is resolved and not served.
     pub is_subrequest: bool,
     /// `uri` of the request that made this sub-request (`r->main->uri`).
@@ -118,7 +118,7 @@ pub enum Denial {
     Later,
 }
 
-impl State {
+impl RequestState {
     /// Sets a variable. A variable that exists keeps the case of its name.
     pub fn set_variable(&mut self, name: &[u8], value: &[u8]) {
         if self.env.value(name) == Some(value) {
@@ -232,7 +232,7 @@ impl<'r> Transaction<'r> {
 
     /// Adds an event to the trace. Where events are not collected, `event` is not called.
     #[inline]
-    pub fn trace(&mut self, event: impl FnOnce() -> Event) {
+    pub fn trace(&mut self, event: impl FnOnce() -> TraceEvent) {
         if let Some(trace) = &mut self.state.trace {
             trace.events.push(event());
         }

@@ -39,7 +39,7 @@ pub static RUNNING: RunningRequest = RunningRequest {
 
 /// The reason why a request is logged with its backtrace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
+pub enum BacktraceReason {
     /// The script has run for `slow_after`.
     Slow,
     /// The script is ended, because it ran for longer than it may.
@@ -83,7 +83,7 @@ impl RunningRequest {
     ///
     /// # Safety
     /// A request runs, and the worker's own thread does not go on meanwhile.
-    pub unsafe fn log(&self, reason: Reason, most: usize) {
+    pub unsafe fn log(&self, reason: BacktraceReason, most: usize) {
         let (at, length) =
             (self.encoded.load(Ordering::Relaxed), self.length.load(Ordering::Relaxed));
         // SAFETY: set in `begin`, which makes sure that the bytes stay until `end`.
@@ -94,8 +94,8 @@ impl RunningRequest {
         let took = usage::monotonic().saturating_sub(self.began.load(Ordering::Relaxed));
         let mut line = LogLine::new(Level::Warning);
         line.text(match reason {
-            Reason::Slow => b"slow script: ",
-            Reason::TimedOut => b"the script is ended because it ran for too long: ",
+            BacktraceReason::Slow => b"slow script: ",
+            BacktraceReason::TimedOut => b"the script is ended because it ran for too long: ",
         });
         seconds(&mut line, took);
         line.text(b" in PHP, ");

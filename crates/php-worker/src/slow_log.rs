@@ -21,7 +21,7 @@ use howdah_sys::usage;
 
 use crate::children;
 use crate::process;
-use crate::running::{RUNNING, Reason};
+use crate::running::{BacktraceReason, RUNNING};
 use crate::sapi;
 
 /// The settings of a pool's slow log.
@@ -113,7 +113,7 @@ pub fn answer() {
         Ok(_) => {
             if RUNNING.present().is_some() {
                 // SAFETY: this is the worker's own thread, and the request runs.
-                unsafe { RUNNING.log(Reason::Slow, depth()) };
+                unsafe { RUNNING.log(BacktraceReason::Slow, depth()) };
             }
             settle();
         }
@@ -183,7 +183,7 @@ fn log(number: u64, depth: usize) {
     if is_present && RUNNING.is_in_script() {
         // SAFETY: the request has not ended, and its thread waits for the answer where its script
         // reaches a safe point or to its end.
-        unsafe { RUNNING.log(Reason::Slow, depth) };
+        unsafe { RUNNING.log(BacktraceReason::Slow, depth) };
     }
     settle();
 }

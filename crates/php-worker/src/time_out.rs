@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use howdah_sys::usage;
 
-use crate::running::{RUNNING, Reason};
+use crate::running::{BacktraceReason, RUNNING};
 use crate::sapi;
 use crate::slow_log;
 
@@ -30,7 +30,7 @@ pub fn ask() {
         return;
     }
     // SAFETY: the request runs in this thread, which the signal has interrupted.
-    unsafe { RUNNING.log(Reason::TimedOut, slow_log::depth()) };
+    unsafe { RUNNING.log(BacktraceReason::TimedOut, slow_log::depth()) };
     ASKED.store(true, Ordering::Relaxed);
     sapi::interrupt();
 }

@@ -16,7 +16,7 @@ use howdah_files::{DirectiveCache, Flaw, Store, StoreLimits};
 use howdah_htaccess::WorkBudget;
 use howdah_htaccess::modules::auth::password;
 use howdah_htaccess::modules::filter::Filter;
-use howdah_htaccess::trace::Event;
+use howdah_htaccess::trace::TraceEvent;
 use howdah_http::{Request, ResponseHead};
 use howdah_site::{Scratch, Site, Sites};
 
@@ -37,7 +37,7 @@ pub(crate) struct Explanation {
     pub(crate) site: String,
     /// The document root.
     pub(crate) root: String,
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<TraceEvent>,
     /// The variables that directives have set.
     pub(crate) set: Vec<String>,
     /// The lines for the error log.

@@ -20,6 +20,7 @@ mod log;
 mod net;
 mod observe;
 mod pipeline;
+mod protocols;
 mod quic;
 mod respond;
 mod status;

@@ -33,16 +33,3 @@ pub(crate) use self::tickets::{LIFETIME as TICKET_LIFETIME, TicketKeys};
 pub(crate) use self::upstreams::{
     UpstreamSettings, handshake_advice, server_name, upstream_settings,
 };
-
-/// The protocols that clients may choose between (ALPN), the preferred one first.
-const PROTOCOLS: &[&[u8]] = &[HTTP2, HTTP1, HTTP10];
-
-/// HTTP/2 in ALPN.
-pub(crate) const HTTP2: &[u8] = b"h2";
-
-/// HTTP/1.1 in ALPN.
-const HTTP1: &[u8] = b"http/1.1";
-
-/// HTTP/1.0 in ALPN. Its responses are those of HTTP/1.1 that such a client understands. HTTP/0.9,
-/// which has a name as well, is not spoken.
-const HTTP10: &[u8] = b"http/1.0";

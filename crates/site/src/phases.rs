@@ -36,7 +36,7 @@ mod types;
 
 use std::sync::Arc;
 
-use howdah_htaccess::trace::Event;
+use howdah_htaccess::trace::TraceEvent;
 use howdah_htaccess::{Client, Settings};
 use howdah_http::Status;
 
@@ -161,8 +161,8 @@ impl<'a, 'r, H: DocumentHost> Evaluation<'a, 'r, H> {
 }
 
 /// An event without a directive.
-fn step(step: &'static str, text: impl Into<String>, outcome: impl Into<String>) -> Event {
-    Event {
+fn step(step: &'static str, text: impl Into<String>, outcome: impl Into<String>) -> TraceEvent {
+    TraceEvent {
         step,
         place: None,
         text: text.into(),

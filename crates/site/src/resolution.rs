@@ -54,8 +54,8 @@ pub struct DetachedResolution {
 }
 
 impl Resolved {
-    /// Returns the resolution for another thread. That thread's host knows nothing of the file that
-    /// this one has found.
+    /// Returns the resolution for another thread, whose host knows nothing of the file that this
+    /// thread's has found.
     pub fn detach(self) -> DetachedResolution {
         let resolution = match self.resolution {
             Resolution::File { path, .. } => Resolution::File { path, file: FileHandle::NONE },

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use howdah_htaccess::{Settings, State};
+use howdah_htaccess::{RequestState, Settings};
 
 /// A request as directives have left it, for the code that answers it.
 #[derive(Clone, Debug)]
 pub struct Ruled {
     /// The request after the last internal redirect. `state.status` is the status that a file or a
     /// script is sent with: that of the error where the file or script is an ErrorDocument.
-    pub state: State,
+    pub state: RequestState,
     /// The settings in force for the response: response fields, expiry, filters, PHP's settings.
     pub settings: Arc<Settings>,
     /// Whether the request's content is discarded: the request was for something that takes no

@@ -62,8 +62,7 @@ section! {
         /// includeSubDomains"`. For that many seconds browsers use https alone, and let nobody go
         /// on after a warning. A response that has the field already keeps its own.
         hsts ("hsts"): Option<String> as Optional<TransportSecurity> = None,
-            "A browser that has seen the field cannot go back to http. That is the operator's \
-             decision.";
+            "A browser that has seen the field cannot go back to http. The operator decides.";
     }
 }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
-use howdah_config::Config;
+use howdah_config::{Config, ContentCoding};
 use howdah_files::{Answer, FileBody, Representation, Store, StoreLimits};
 use howdah_http::{Method, Request, ResponseHead};
 use howdah_site::{Client, DocumentHost, DocumentPath, Host, PathKind, Scratch, Sites};
@@ -143,6 +143,11 @@ impl Counter {
     /// The path that `site` asks the disk for.
     pub fn path(&self, name: &str) -> DocumentPath {
         path_on(&self.sites, self.host.as_bytes(), name)
+    }
+
+    /// The path at which the content of the file at `path` may lie in that coding.
+    pub fn variant(&self, path: &DocumentPath, coding: ContentCoding) -> Option<DocumentPath> {
+        self.sites.find(self.host.as_bytes()).unwrap().sibling(path, coding)
     }
 }
 

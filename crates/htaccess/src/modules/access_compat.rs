@@ -12,7 +12,7 @@ use crate::method_set::MethodSet;
 use crate::mistake::{Complaint, Place};
 use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::network::{BadSubnet, Subnet, in_domain};
-use crate::trace::Event;
+use crate::trace::TraceEvent;
 use crate::transaction::Denial;
 use crate::transaction::Transaction;
 use crate::work;
@@ -107,7 +107,7 @@ pub(crate) fn check(
                 && !matches(tx, &config.denies, method, context, true)?
         }
     };
-    tx.trace(|| Event {
+    tx.trace(|| TraceEvent {
         step: "access",
         place: None,
         text: match order {
@@ -170,7 +170,7 @@ fn matches(
 }
 
 impl AccessRule {
-    fn event(&self, denies: bool) -> Event {
+    fn event(&self, denies: bool) -> TraceEvent {
         let clients = match &self.clients {
             ClientTest::All => "all".to_owned(),
             ClientTest::Address(subnet) => subnet.to_string(),
@@ -178,7 +178,7 @@ impl AccessRule {
             ClientTest::Variable(true, name) => format!("env={}", String::from_utf8_lossy(name)),
             ClientTest::Variable(false, name) => format!("env=!{}", String::from_utf8_lossy(name)),
         };
-        Event {
+        TraceEvent {
             step: "access",
             place: Some(self.place.clone()),
             text: format!("{} from {clients}", if denies { "Deny" } else { "Allow" }),

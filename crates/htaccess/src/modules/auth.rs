@@ -16,7 +16,7 @@ use crate::evaluation_context::EvaluationContext;
 use crate::expression::StringExpression;
 use crate::merge::Merge;
 use crate::module::{ApacheModule, ModuleConfig, Presence};
-use crate::trace::Event;
+use crate::trace::TraceEvent;
 use crate::transaction::Denial;
 use crate::transaction::Transaction;
 
@@ -229,7 +229,7 @@ fn shown(bytes: &[u8]) -> String {
 }
 
 fn note(tx: &mut Transaction<'_>, user: &[u8], outcome: &str) {
-    tx.trace(|| Event {
+    tx.trace(|| TraceEvent {
         step: "authentication",
         place: None,
         text: format!("user {}", shown(user)),

@@ -15,7 +15,7 @@ use crate::expression::StringExpression;
 use crate::merge::Merge;
 use crate::mistake::Place;
 use crate::module::{ApacheModule, ModuleConfig, Presence};
-use crate::trace::Event;
+use crate::trace::TraceEvent;
 use crate::transaction::Transaction;
 
 pub(crate) use directives::DIRECTIVES;
@@ -157,8 +157,8 @@ pub fn fixup(
     Ok(())
 }
 
-fn applied(name: &str, place: &Arc<Place>, value: &[u8]) -> Event {
-    Event {
+fn applied(name: &str, place: &Arc<Place>, value: &[u8]) -> TraceEvent {
+    TraceEvent {
         step: "directive",
         place: Some(place.clone()),
         text: format!("{name} {}", String::from_utf8_lossy(value)),

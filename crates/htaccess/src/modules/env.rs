@@ -10,7 +10,7 @@ use crate::evaluation_context::EvaluationContext;
 use crate::merge::{Merge, Shared, edit};
 use crate::mistake::{Complaint, Place};
 use crate::module::{ApacheModule, ModuleConfig, Presence};
-use crate::trace::Event;
+use crate::trace::TraceEvent;
 use crate::transaction::Transaction;
 use crate::work;
 
@@ -124,10 +124,10 @@ pub fn fixup(tx: &mut Transaction<'_>, config: &Config, context: &mut dyn Evalua
     }
 }
 
-fn event(variable: &EnvVariable, value: &[u8]) -> Event {
+fn event(variable: &EnvVariable, value: &[u8]) -> TraceEvent {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let directive = if variable.value.is_some() { "SetEnv" } else { "PassEnv" };
-    Event {
+    TraceEvent {
         step: "variable",
         place: Some(Arc::clone(&variable.place)),
         text: format!("{directive} {}", lossy(&variable.name)),

@@ -10,7 +10,7 @@ use crate::fields::append;
 use crate::merge::{Merge, Shared, edit};
 use crate::mistake::Complaint;
 use crate::module::{ApacheModule, ModuleConfig, Presence};
-use crate::trace::Event;
+use crate::trace::TraceEvent;
 use crate::transaction::Transaction;
 use code::{Code, SpanBase};
 
@@ -117,7 +117,7 @@ pub fn response(
     append(&mut head.fields, b"Cache-Control", age.as_bytes());
     let day = date::format(u64::try_from(expires / 1_000_000).unwrap_or_default());
     head.fields.set(b"Expires", &day);
-    tx.trace(|| Event {
+    tx.trace(|| TraceEvent {
         step: "header",
         place: None,
         text: "Expires".to_owned(),

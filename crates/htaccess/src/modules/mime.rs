@@ -15,8 +15,8 @@ use crate::description::FileDescription;
 use crate::media_type::MediaType;
 use crate::merge::Merge;
 use crate::module::{ApacheModule, ModuleConfig, Presence};
-use crate::trace::Event;
-use crate::transaction::{FileKind, State, Transaction};
+use crate::trace::TraceEvent;
+use crate::transaction::{FileKind, RequestState, Transaction};
 
 pub(crate) use directives::DIRECTIVES;
 use extension::{Aspect, Extension};
@@ -150,7 +150,7 @@ pub fn find_type(
     };
     if tx.is_traced() && is_configured {
         let (name, facts) = (shown(&tx.state.filename), description.facts());
-        tx.trace(|| Event {
+        tx.trace(|| TraceEvent {
             step: "type",
             place: None,
             text: name,
@@ -162,7 +162,7 @@ pub fn find_type(
 }
 
 /// Sets what the name says; where it says nothing, the state keeps its value.
-fn take(state: &mut State, config: &Config, description: FileDescription) {
+fn take(state: &mut RequestState, config: &Config, description: FileDescription) {
     let FileDescription {
         handler,
         filters,

@@ -13,7 +13,7 @@ use howdah_http::Status;
 use crate::evaluation_context::EvaluationContext;
 use crate::merge::Merge;
 use crate::module::{ApacheModule, ModuleConfig, Presence};
-use crate::trace::Event;
+use crate::trace::TraceEvent;
 use crate::transaction::Transaction;
 
 use accept::Preferences;
@@ -92,7 +92,7 @@ pub(crate) fn choose(
     let config = config.unwrap_or(&nothing);
     let accepted = Preferences::of(tx);
     let best = best::best(tx, config, &accepted, &mut variants);
-    tx.trace(|| Event {
+    tx.trace(|| TraceEvent {
         step: "negotiation",
         place: None,
         text: "MultiViews".to_owned(),

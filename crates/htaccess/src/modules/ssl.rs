@@ -9,7 +9,7 @@ use crate::language::words;
 use crate::merge::{Merge, Shared, edit};
 use crate::mistake::{Complaint, Place};
 use crate::module::{ApacheModule, ModuleConfig, Presence};
-use crate::trace::Event;
+use crate::trace::TraceEvent;
 use crate::transaction::Transaction;
 
 /// The module's configuration.
@@ -84,7 +84,7 @@ pub(crate) fn check(tx: &mut Transaction<'_>, config: &Config) -> Result<(), Sta
         return Ok(());
     };
     let is_encrypted = tx.client.scheme() == Scheme::Https;
-    tx.trace(|| Event {
+    tx.trace(|| TraceEvent {
         step: "access",
         place: Some(place.clone()),
         text: "SSLRequireSSL".into(),

@@ -8,7 +8,7 @@ use crate::method_set::MethodSet;
 use crate::modules::authz::{self, AuthzDecision};
 use crate::modules::{access_compat, auth, ssl};
 use crate::settings::Settings;
-use crate::transaction::{Denial, State, Transaction};
+use crate::transaction::{Denial, RequestState, Transaction};
 
 /// Decides whether the request may go on. Sets the user and the type of authentication; where a
 /// user has to authenticate, sets the challenge in the fields of an error.
@@ -49,7 +49,7 @@ pub fn check(
 
 /// Copies the user from the request that an internal redirect or a sub-request comes from. Where
 /// both have the same settings, this replaces [`check`].
-pub fn inherit(state: &mut State, from: &State) {
+pub fn inherit(state: &mut RequestState, from: &RequestState) {
     state.user = from.user.clone();
     state.auth_type = from.auth_type;
 }

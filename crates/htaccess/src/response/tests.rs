@@ -1,6 +1,6 @@
 use super::*;
 use crate::testing::{Nowhere, request, settings, transaction};
-use crate::transaction::State;
+use crate::transaction::RequestState;
 
 /// The head that is sent, a line each.
 fn sent(
@@ -8,7 +8,7 @@ fn sent(
     status: u16,
     head: &str,
     about: ResponseProperties,
-    edit: impl Fn(&mut State),
+    edit: impl Fn(&mut RequestState),
 ) -> String {
     let request = request("/", "Accept-Encoding: gzip");
     let mut tx = transaction(&request);
@@ -29,7 +29,7 @@ fn sent(
     response_head.fields.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn nothing(_: &mut State) {}
+fn nothing(_: &mut RequestState) {}
 
 const ERROR: ResponseProperties = ResponseProperties {
     is_error: true,
@@ -39,7 +39,7 @@ const ERROR: ResponseProperties = ResponseProperties {
 
 #[test]
 fn both_tables_become_one() {
-    let set = |state: &mut State| {
+    let set = |state: &mut RequestState| {
         state.fields.push(b"X", b"module");
         state.error_fields.push(b"Y", b"every");
     };
@@ -54,7 +54,7 @@ fn both_tables_become_one() {
 
 #[test]
 fn cookies_that_several_rules_set_are_all_sent() {
-    let set = |state: &mut State| {
+    let set = |state: &mut RequestState| {
         state.error_fields.push(b"Set-Cookie", b"a=1");
         state.error_fields.push(b"Set-Cookie", b"b=2");
     };
@@ -103,7 +103,7 @@ fn the_default_charset() {
 
 #[test]
 fn encoding_and_languages() {
-    let set = |state: &mut State| {
+    let set = |state: &mut RequestState| {
         state.encoding = Some(b"x-gzip".to_vec());
         state.languages = vec![b"en".to_vec(), b"de".to_vec()];
     };

@@ -81,7 +81,7 @@ impl UsageMeter {
         ended > 0 && (self.memory == 0 || ended.saturating_sub(self.memory) >= MEMORY_INTERVAL)
     }
 
-    /// Returns whether a worker that always has requests has to measure its memory all the same.
+    /// Returns whether a worker has to measure its memory although it always has requests.
     pub(super) fn is_memory_overdue(&mut self, ended: u64) -> bool {
         if self.asked == 0 {
             self.asked = ended;

@@ -35,7 +35,7 @@ impl<'c> PhpRequest<'c> {
         })
     }
 
-    /// Sets an environment variable. That of a script which another one includes ends with it.
+    /// Sets an environment variable. One of a script that another one includes ends with it.
     pub(crate) fn set_variable(&mut self, name: &[u8], value: &[u8]) {
         self.sub_requests.variables().unwrap_or(&mut self.changed).set(name, value);
     }

@@ -389,7 +389,7 @@ fn memory_of_large_responses_is_given_back() {
     assert!(played.orders().1.is_empty(), "it was just used");
     zygote.trim();
     assert_eq!(played.orders().1, [slot]);
-    // A zygote that is gone cleans nothing; the slot can be used all the same.
+    // A zygote that is gone cleans nothing; the slot can be used without it.
     assert!(zygote.front.cleaned(slot as usize));
 }
 

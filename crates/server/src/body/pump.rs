@@ -20,6 +20,12 @@ use crate::net::{ConnectionError, Piece, SHORT_FILE, SendError};
 
 /// The destination of a response's content: the protocol's end of the pump.
 pub(crate) trait Sink {
+    /// Takes all of the content, to be sent by [`poll_finish`](Sink::poll_finish) together with the
+    /// head, before any other content. `false`: nothing was taken.
+    fn take_whole(&mut self, _content: &[u8]) -> bool {
+        false
+    }
+
     /// Sends as much of `piece`, the next content, as the client takes. Returns the number of bytes
     /// taken, at least 1 unless the piece is empty. With `is_last`, no content follows the piece.
     ///
@@ -92,6 +98,18 @@ pub(crate) async fn send(
     place: FilterPlace<'_>,
     sink: &mut impl Sink,
 ) -> (u64, Result<(), PumpError>) {
+    // Short content of which nothing was sent goes with its head in one write.
+    if filters.is_empty()
+        && promised.is_some()
+        && let Some(content) = body.in_memory()
+        && sink.take_whole(content)
+    {
+        let length = content.len() as u64;
+        return match poll_fn(|context| sink.poll_finish(context)).await {
+            Ok(()) => (length, Ok(())),
+            Err(error) => (0, Err(error.into())),
+        };
+    }
     let mut pump = Pump {
         body,
         has_ended: false,

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use howdah_htaccess::modules::filter::Filter;
-use howdah_htaccess::trace::Event;
+use howdah_htaccess::trace::TraceEvent;
 use howdah_http::Scheme;
 use howdah_watch::printed::visible;
 use serde_json::{Value, json as value};
@@ -67,7 +67,7 @@ struct Page {
 }
 
 impl Page {
-    fn event(&mut self, event: &Event) {
+    fn event(&mut self, event: &TraceEvent) {
         match event.step {
             // The end of the text has the resolution in full.
             "resolution" => return,
@@ -104,7 +104,7 @@ impl Page {
     }
 
     /// Returns the file, relative to the root, and the line.
-    fn place(&self, event: &Event) -> String {
+    fn place(&self, event: &TraceEvent) -> String {
         let Some(place) = &event.place else {
             return String::new();
         };
@@ -254,7 +254,7 @@ pub(crate) fn json(explanation: &Explanation) -> String {
     page.to_string()
 }
 
-fn event(event: &Event) -> Value {
+fn event(event: &TraceEvent) -> Value {
     let facts = event.facts.iter();
     let facts: Vec<Value> =
         facts.map(|(name, fact)| value!({ "name": name, "value": fact })).collect();

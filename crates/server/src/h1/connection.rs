@@ -15,20 +15,19 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use howdah_http::h1::{self, HeadProgress, HopFields, ParsedHead};
-use howdah_http::h2::PREFACE;
 use howdah_http::{Refusal, Status};
 
 use super::head;
 use super::request_body::{H1RequestBody, UnreadContent};
-use super::sink::{COPIED, H1Sink};
+use super::sink::H1Sink;
 use howdah_site::Site;
 
 use crate::body::{self, Body, PumpError, Source};
 use crate::front::{Thread, Workspace};
-use crate::h2;
 use crate::net::{ConnectionError, Peer, TimedTransport, Transport, forwarded, task_waker};
 use crate::observe::{ConnectionFacts, Phase, RecordedResponse, Situation};
 use crate::pipeline::{self, Arrival, RequestContext, Response, SendOutcome, Served};
+use crate::protocols;
 
 /// The time that a connection stays ready for the next request before its buffers are taken from
 /// it.
@@ -67,16 +66,16 @@ pub(super) enum AfterResponse {
     },
     /// The connection is closed. Before that, unread content is read for a while.
     Linger,
-    /// The connection is one of HTTP/2. These bytes were received.
-    Http2(Vec<u8>),
+    /// The connection has begun with another protocol's preface. These bytes were received.
+    OtherProtocol(Vec<u8>),
 }
 
 /// The result of reading a head.
 pub(super) enum HeadRead {
     Complete(ParsedHead),
     Refused(Refusal),
-    /// The preface of HTTP/2 (RFC 9113 §3.3).
-    Http2,
+    /// The preface of another protocol.
+    OtherProtocol,
     /// The client sent nothing.
     Nothing,
     /// Closed, or too slow with nothing to answer.
@@ -98,9 +97,10 @@ pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Rc
                 return connection.wire.transport.break_off();
             }
             AfterResponse::Linger => return Box::pin(connection.wire.linger()).await,
-            AfterResponse::Http2(received) => {
+            AfterResponse::OtherProtocol(received) => {
                 let H1Connection { thread, wire, peer, .. } = connection;
-                return Box::pin(h2::serve(thread, wire, peer, received)).await;
+                let served = protocols::serve_after_preface(thread, wire, peer, received);
+                return Box::pin(served).await;
             }
         }
     }
@@ -231,7 +231,9 @@ impl<T: Transport> H1Connection<T> {
                     return Box::pin(self.serve_refused(work, refusal)).await;
                 }
                 HeadRead::Refused(refusal) => return self.refuse(work, refusal).await,
-                HeadRead::Http2 => return AfterResponse::Http2(work.input.bytes().to_vec()),
+                HeadRead::OtherProtocol => {
+                    return AfterResponse::OtherProtocol(work.input.bytes().to_vec());
+                }
                 HeadRead::Nothing => return AfterResponse::Next,
                 HeadRead::Closed => return AfterResponse::Close,
             }
@@ -250,7 +252,7 @@ impl<T: Transport> H1Connection<T> {
                     Ok(HeadProgress::Complete(parsed)) => return HeadRead::Complete(parsed),
                     Ok(HeadProgress::Incomplete) => {}
                     Err(refusal) => match self.preface(work.input.bytes()) {
-                        Some(true) => return HeadRead::Http2,
+                        Some(true) => return HeadRead::OtherProtocol,
                         Some(false) => {}
                         None => return HeadRead::Refused(refusal),
                     },
@@ -281,13 +283,14 @@ impl<T: Transport> H1Connection<T> {
         }
     }
 
-    /// Returns whether `input`, which no request begins with, holds the whole preface of HTTP/2;
-    /// `None`: it begins no such preface.
+    /// Returns whether `input`, which no request begins with, holds the whole preface of another
+    /// protocol; `None`: it begins no such preface.
     #[cold]
     fn preface(&self, input: &[u8]) -> Option<bool> {
-        let begins = input.starts_with(PREFACE) || PREFACE.starts_with(input);
-        let may_be = self.served == 0 && self.thread.config().http2.enabled && begins;
-        may_be.then_some(input.len() >= PREFACE.len())
+        if self.served > 0 {
+            return None;
+        }
+        protocols::has_preface(self.thread.config(), input)
     }
 
     /// Serves the request that `work` holds, for the client that the proxy names.
@@ -420,29 +423,16 @@ impl<T: Transport> H1Connection<T> {
         framing: h1::Framing,
     ) -> (u64, Result<(), PumpError>) {
         let Response { body, filters, .. } = response;
+        if !framing.has_content() {
+            // HEAD, 204, 304: a script runs on, its output is not wanted.
+            body.discard();
+            let sent = self.wire.write_all(&work.out).await;
+            return (0, sent.map_err(PumpError::Client));
+        }
         let promised = match framing {
             h1::Framing::Length(length) => Some(length),
             _ => None,
         };
-        // Content that fits behind its head goes with it in one plain `write`.
-        let mut whole = None;
-        if !framing.has_content() {
-            // HEAD, 204, 304: a script runs on, its output is not wanted.
-            body.discard();
-            whole = Some(0);
-        } else if filters.is_empty()
-            && promised.is_some()
-            && let Some(content) = body.in_memory().filter(|content| content.len() <= COPIED)
-        {
-            work.out.extend_from_slice(content);
-            whole = Some(content.len() as u64);
-        }
-        if let Some(length) = whole {
-            return match self.wire.write_all(&work.out).await {
-                Ok(()) => (length, Ok(())),
-                Err(error) => (0, Err(PumpError::Client(error))),
-            };
-        }
         let mut sink = H1Sink::new(&mut self.wire, &mut work.out, framing);
         let limits = self.thread.spool_limits(site);
         let place = self.thread.filter_place(site, &self.peer);

@@ -20,7 +20,7 @@ pub(crate) async fn refuse_plain<T: Transport>(thread: Rc<Thread>, transport: T,
         }
         HeadRead::Refused(refusal) if refusal.status == Status::REQUEST_TIMEOUT => refusal,
         // The bytes are neither TLS nor HTTP.
-        HeadRead::Refused(_) | HeadRead::Http2 => PLAIN,
+        HeadRead::Refused(_) | HeadRead::OtherProtocol => PLAIN,
         HeadRead::Nothing | HeadRead::Closed => return thread.give_back(work),
     };
     let after = connection.refuse(&mut work, refusal).await;

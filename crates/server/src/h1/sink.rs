@@ -9,7 +9,7 @@ use crate::net::{Piece, SendError, TimedTransport, Transport};
 
 /// Content in memory up to this length is copied behind its head: one plain `write` is cheaper than
 /// gathering.
-pub(super) const COPIED: usize = 4096;
+const COPIED: usize = 4096;
 
 /// A response that is being sent.
 pub(super) struct H1Sink<'c, T> {
@@ -84,6 +84,15 @@ impl<'c, T: Transport> H1Sink<'c, T> {
 
 impl<T: Transport> body::Sink for H1Sink<'_, T> {
     #[inline]
+    fn take_whole(&mut self, content: &[u8]) -> bool {
+        let is_short = !self.is_chunked && content.len() <= COPIED;
+        if is_short {
+            self.before.extend_from_slice(content);
+        }
+        is_short
+    }
+
+    #[inline]
     fn poll_send(
         &mut self,
         piece: Piece<'_>,
@@ -124,6 +133,7 @@ impl<T: Transport> body::Sink for H1Sink<'_, T> {
         }
     }
 
+    #[inline]
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         while self.sent < self.before.len() {
             let before = &self.before[self.sent..];
@@ -134,6 +144,7 @@ impl<T: Transport> body::Sink for H1Sink<'_, T> {
         Poll::Ready(Ok(()))
     }
 
+    #[inline]
     fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         if self.is_chunked && !self.has_ended {
             self.before.extend_from_slice(LAST_CHUNK);

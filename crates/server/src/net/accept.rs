@@ -24,8 +24,7 @@ use tokio::task::JoinHandle;
 use super::{AcceptedConnection, AcceptedStream, Listener, Peer, Transport, proxy_header};
 use crate::front::Thread;
 use crate::log::{ErrorLog, Level};
-use crate::tls;
-use crate::{h1, h2};
+use crate::{protocols, tls};
 
 /// The time that accepting pauses after an error, and at the limit of connections where no
 /// connection of the thread is idle.
@@ -248,7 +247,7 @@ async fn serve_plain<T: Transport>(counted: ThreadConnection, stream: T, peer: R
     let Ok(_admitted) = thread.admit_connection(&peer) else {
         return;
     };
-    h1::run(thread.clone(), stream, peer).await;
+    protocols::serve_plain(thread.clone(), stream, peer).await;
 }
 
 /// Serves a connection on a listener with TLS.
@@ -262,17 +261,15 @@ async fn serve_encrypted(counted: ThreadConnection, stream: TcpStream, peer: Rc<
     };
     match Box::pin(tls::is_hello(thread, &stream)).await {
         None => return,
-        Some(false) => return Box::pin(h1::refuse_plain(thread.clone(), stream, peer)).await,
+        Some(false) => {
+            return Box::pin(protocols::refuse_plain(thread.clone(), stream, peer)).await;
+        }
         Some(true) => {}
     }
     let Some((stream, peer)) = Box::pin(tls::accept(thread, stream, &peer)).await else {
         return;
     };
-    let peer = Rc::new(peer);
-    match stream.facts(|tls| tls.alpn_protocol() == Some(tls::HTTP2)) {
-        true => Box::pin(h2::run(thread.clone(), stream, peer)).await,
-        false => h1::run(thread.clone(), stream, peer).await,
-    }
+    protocols::serve_encrypted(thread.clone(), stream, Rc::new(peer)).await;
 }
 
 /// Starts a connection's task.

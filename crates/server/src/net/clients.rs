@@ -17,7 +17,7 @@ const FEW: usize = 256;
 /// Shards of the tables. Threads seldom need the same one.
 const SHARDS: usize = 64;
 /// Clients of a shard whose requests are counted at once. Further ones are served without being
-/// counted, so that no crowd of addresses can take memory without end, or drop what is known of
+/// counted, so that many addresses cannot take memory without end, or drop what is known of
 /// others. An entry expires as soon as its client has its whole burst again.
 const MOST_COUNTED: usize = 4096;
 /// The shortest time between two searches of a full shard for entries that have expired.

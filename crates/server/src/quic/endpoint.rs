@@ -25,7 +25,7 @@ use super::socket::EndpointSocket;
 use crate::front::{self, Thread};
 use crate::log::Level;
 use crate::net::{AcceptTurn, Peer, ThreadConnection, task_waker};
-use crate::{h3, tls};
+use crate::{protocols, tls};
 
 /// Unidirectional streams that a client may have open: its control stream, two of QPACK, and some
 /// of kinds that nobody knows.
@@ -148,7 +148,7 @@ impl Thread {
             let Ok(_admitted) = thread.admit_connection(&peer) else {
                 return;
             };
-            Box::pin(h3::run(thread.clone(), connection, peer)).await;
+            Box::pin(protocols::serve_quic(thread.clone(), connection, peer)).await;
         });
     }
 }

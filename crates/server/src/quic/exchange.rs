@@ -12,6 +12,7 @@ use http::HeaderValue;
 use super::forwarded_packet::ForwardedPacket;
 use super::route::{Route, Routes};
 use super::start::{Mailbox, QuicListener, QuicSecret, QuicStart, slot};
+use crate::protocols;
 
 /// Packets that wait for an endpoint. Further ones are dropped, and their senders repeat them.
 const MOST_FORWARDED: usize = 4096;
@@ -58,7 +59,8 @@ impl PacketExchange {
         let QuicStart { listeners, mailboxes, secret, generation } = start;
         let inboxes = || listeners.iter().map(|_| PacketInbox::default()).collect();
         let offer = |listener: &QuicListener| {
-            let value = format!("h3=\":{}\"; ma={OFFER_SECONDS}", listener.address.port());
+            let port = listener.address.port();
+            let value = format!("{}=\":{port}\"; ma={OFFER_SECONDS}", protocols::ON_QUIC);
             HeaderValue::from_str(&value).ok()
         };
         Some(PacketExchange {

@@ -3,7 +3,7 @@
 //!
 //! Directives come first: a response whose content they have encoded or filtered is left alone.
 
-use howdah_files::{NegotiatedForm, Store};
+use howdah_files::{CodedFile, NegotiatedForm, Store};
 use howdah_htaccess::modules::filter::Filter;
 use howdah_http::{Fields, Request, ResponseHead, Status, codings, members};
 use howdah_site::{ContentCoding, DocumentPath, FileHandle, Site};
@@ -21,21 +21,16 @@ pub(crate) fn select(
     fields: &Fields,
 ) -> (DocumentPath, FileHandle, NegotiatedForm) {
     let wanted = &site.config().precompressed;
-    let mut found: Vec<(ContentCoding, DocumentPath)> = Vec::new();
-    for &coding in wanted {
-        let sibling = site.sibling(&path, coding);
-        let sibling = sibling.filter(|sibling| store.is_current(&path, file, sibling));
-        found.extend(sibling.map(|sibling| (coding, sibling)));
-    }
+    let mut found = store.variants(&path, file, wanted, |coding| site.sibling(&path, coding));
     if found.is_empty() {
         return (path, file, NegotiatedForm::Only);
     }
-    let names: Vec<&str> = found.iter().map(|(coding, _)| coding.token()).collect();
+    let names: Vec<&str> = found.iter().map(|variant| variant.coding.token()).collect();
     match codings::preferred(fields, &names) {
         None => (path, file, NegotiatedForm::Varying),
         Some(index) => {
-            let (coding, sibling) = found.swap_remove(index);
-            (sibling, FileHandle::NONE, NegotiatedForm::Coded(coding))
+            let CodedFile { coding, path, file } = found.swap_remove(index);
+            (path, file, NegotiatedForm::Coded(coding))
         }
     }
 }

@@ -6,7 +6,7 @@ use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 use howdah_files::{CacheableCoding, CompressedCache, Representation};
-use howdah_htaccess::State;
+use howdah_htaccess::RequestState;
 use howdah_htaccess::response::passes_filters;
 use howdah_http::{Request, ResponseHead, SharedHead};
 use howdah_site::Ruled;
@@ -125,7 +125,7 @@ impl PreparedResponse {
 }
 
 /// Returns the values of all lines of Accept-Encoding, after the directives' changes.
-fn accepts<'r>(state: &'r State, request: &'r Request) -> Cow<'r, [u8]> {
+fn accepts<'r>(state: &'r RequestState, request: &'r Request) -> Cow<'r, [u8]> {
     let fields = state.request_fields.as_ref().unwrap_or(&request.fields);
     let mut values = fields.values(b"accept-encoding");
     match (values.next(), values.next()) {

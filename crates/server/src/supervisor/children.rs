@@ -193,7 +193,6 @@ impl Supervisor {
         let name = pool.name.clone();
         let now = Instant::now();
         let reader = pool.zygote_died(now);
-        let ours = self.environment.identity.clone();
         self.output_readers.extend(reader.map(|reader| (reader, now + LONGEST_READING)));
         let Some(generation) = self.generation(number) else {
             return;
@@ -207,17 +206,8 @@ impl Supervisor {
                     Some(reason) => format!("PHP does not start: {reason}"),
                     None => format!("the zygote {pid} {exit} while PHP started"),
                 };
-                let what = format!("site {name}: {what}");
-                if generation.leave_out(position, &what, &ours) {
-                    self.go_on_without(number, position);
-                } else if had_started {
-                    generation.replace_later(position);
-                    let what = format!("its zygote {pid} {exit}; another takes its place");
-                    self.say_of(Level::Error, &name, &what);
-                    self.advance();
-                } else {
-                    self.abort(number, &what);
-                }
+                let gone = had_started.then(|| format!("its zygote {pid} {exit}"));
+                self.zygote_died_at_start(number, position, &name, (&what, gone));
             }
             GenerationPhase::Serving if pool.can_start() => {
                 let wait = pool.due.map_or(Duration::ZERO, |due| due - now);
@@ -246,6 +236,31 @@ impl Supervisor {
                     );
                 }
             }
+        }
+    }
+
+    /// A zygote of a generation that starts has died. `what` is the reason not to start the pool,
+    /// `gone` the message where PHP had started in the zygote.
+    fn zygote_died_at_start(
+        &mut self,
+        number: u64,
+        position: usize,
+        name: &str,
+        (what, gone): (&str, Option<String>),
+    ) {
+        let ours = self.environment.identity.clone();
+        let Some(generation) = self.generation(number) else {
+            return;
+        };
+        let what = format!("site {name}: {what}");
+        if generation.leave_out(position, &what, &ours) {
+            self.go_on_without(number, position);
+        } else if let Some(gone) = gone {
+            generation.replace_later(position);
+            self.say_of(Level::Error, name, &format!("{gone}; another takes its place"));
+            self.advance();
+        } else {
+            self.abort(number, &what);
         }
     }
 

@@ -139,8 +139,8 @@ fn settle(start: &FrontStart, identity: Option<&Identity>, parent: Pid) -> io::R
     // The front says where the limit is too low for what is configured.
     let wanted = descriptors_for(connections, start.pools.len() as u64);
     let limit = process::raise_descriptor_limit(wanted)?;
-    // Later, with threads, a crowd of new connections would stop all event loops for milliseconds.
-    // Without memory for it, the kernel tries again when there are that many.
+    // Later, with threads, many new connections at once would stop all event loops for
+    // milliseconds. Without memory for the table, the kernel tries again when there are that many.
     let _ = descriptor::make_room(&start.channel, wanted.min(limit));
     // While the process still may.
     oom::protect_front();

@@ -126,8 +126,8 @@ impl FormerAnswers {
 }
 
 /// Returns of how many responses more than `most` percent were server errors; `None` where they
-/// were fewer. That is so of all responses, or of those that scripts and upstreams have made: an
-/// application that fails is not made good by its pictures.
+/// were fewer. The percentage is of all responses, or of those that scripts and upstreams have
+/// made: pictures do not make up for an application that fails.
 fn too_many_errors(most: u64, site: &SiteErrors) -> Option<u64> {
     let SiteErrors { responses, made, errors, .. } = *site;
     // More errors than that are not of scripts alone.

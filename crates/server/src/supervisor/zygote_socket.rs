@@ -2,7 +2,7 @@
 //!
 //! Where the sandbox is off, scripts can take their zygote's end, and send messages with
 //! descriptors. The kernel closes the descriptors of a message that nobody receives together with
-//! the supervisor's end. That may wait for hours: a TCP connection with `SO_LINGER` waits for a
+//! the supervisor's end. Closing may wait for hours: a TCP connection with `SO_LINGER` waits for a
 //! stranger to take its bytes. A process that ends waits for none of that, therefore another one
 //! has the last descriptor of each such socket.
 

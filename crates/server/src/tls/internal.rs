@@ -80,7 +80,7 @@ impl LocalAuthority {
     /// Makes a certificate for the names of a site.
     ///
     /// # Errors
-    /// A name cannot stand in a certificate.
+    /// A name cannot be in a certificate.
     pub(crate) fn certify(&self, config: &Config, site: &SiteSettings) -> Result<PairText, String> {
         let failed = |error: rcgen::Error| format!("the local authority: {error}");
         let key = KeyPair::generate().map_err(failed)?;

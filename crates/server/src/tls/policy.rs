@@ -24,8 +24,8 @@ use super::established::HttpsPorts;
 use super::pair::{self, SitePairs};
 use super::tickets::{NoTickets, SiteTickets, TicketKeys, Tickets};
 use super::upstreams::UpstreamSettings;
-use super::{HTTP2, PROTOCOLS};
 use crate::front::Demands;
+use crate::protocols;
 
 /// Certificates, keys and ticket keys that a front starts with.
 #[derive(Debug, Clone, Default)]
@@ -78,14 +78,16 @@ struct OwnSettings {
     certificates: Arc<SiteCertificates>,
     check: Arc<ValidAuthorities>,
     tickets: Arc<SiteTickets>,
-    has_http2: bool,
+    /// The protocols to choose between (ALPN).
+    protocols: Vec<Vec<u8>>,
 }
 
 impl OwnSettings {
     fn make(&self) -> Result<Arc<ServerConfig>, String> {
         let (verifier, tickets) = client_sessions::of_connection(&self.check, &self.tickets);
         let certificates = Arc::clone(&self.certificates);
-        let mut made = settings(&self.tls, certificates, Some(verifier), self.has_http2)?;
+        let protocols = self.protocols.clone();
+        let mut made = settings(&self.tls, certificates, Some(verifier), protocols)?;
         made.ticketer = tickets;
         Ok(Arc::new(made))
     }
@@ -264,20 +266,20 @@ impl SiteSessions {
             tickets: Arc::clone(tickets),
             demands: demands.clone().unwrap_or_default(),
         });
-        let has_http2 = config.http2.enabled;
+        let protocols = protocols::on_tls(config);
         if let (Some(check), Some(demands)) = (check, demands) {
             let own = OwnSettings {
                 tls: site.tls.clone(),
                 certificates: resolver,
                 check: Arc::clone(&check),
                 tickets: site_tickets,
-                has_http2,
+                protocols,
             };
             own.make()?;
             let quic = QuicSite::Certificates { check, demands: demands.into() };
             return Ok(Some(SiteSessions { tcp: TcpSite::Own(Box::new(own)), quic }));
         }
-        let mut tcp = settings(&site.tls, resolver, None, has_http2)?;
+        let mut tcp = settings(&site.tls, resolver, None, protocols)?;
         tcp.ticketer = site_tickets;
         let quic = match site.tls.early_data {
             true => {
@@ -319,7 +321,7 @@ fn settings(
     tls: &SiteTls,
     certificates: Arc<SiteCertificates>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
-    has_http2: bool,
+    protocols: Vec<Vec<u8>>,
 ) -> Result<ServerConfig, String> {
     const BOTH: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
     let versions = match tls.min_version {
@@ -339,8 +341,7 @@ fn settings(
     };
     let mut settings = builder.with_cert_resolver(certificates);
     settings.session_storage = Arc::new(NoServerSessionStorage {});
-    let spoken = PROTOCOLS.iter().filter(|protocol| has_http2 || **protocol != HTTP2);
-    settings.alpn_protocols = spoken.map(|protocol| protocol.to_vec()).collect();
+    settings.alpn_protocols = protocols;
     Ok(settings)
 }
 

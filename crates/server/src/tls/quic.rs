@@ -33,9 +33,7 @@ use super::policy::{QuicSite, TlsPolicy, accept_early_data, provider, shows_othe
 use super::tickets::{SiteTickets, Tickets};
 use super::{certificate_variables, client_sessions, facts};
 use crate::front::FrontShared;
-
-/// HTTP/3 in ALPN.
-const HTTP3: &[u8] = b"h3";
+use crate::protocols;
 
 /// Returns what begins the sessions of a listener's connections. `address` is the listener's own.
 ///
@@ -137,7 +135,7 @@ impl SessionSettings {
         };
         // Each session has a resolver of its own.
         let mut tls = builder.with_cert_resolver(Arc::new(NoCertificates));
-        tls.alpn_protocols = vec![HTTP3.to_vec()];
+        tls.alpn_protocols = vec![protocols::ON_QUIC.into()];
         let tickets = match site {
             QuicSite::EarlyData(sessions) => {
                 // QUIC bounds early data by its own windows (RFC 9001 §4.6.1).

@@ -7,7 +7,8 @@ use howdah_config::{SiteSettings, Upstream};
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, ClientConfig, InvalidMessage, RootCertStore};
 
-use super::{HTTP1, pair, policy};
+use super::{pair, policy};
+use crate::protocols;
 
 /// The settings of each site; `None` for a site without upstreams over TLS.
 pub(crate) type UpstreamSettings = Vec<Option<Arc<ClientConfig>>>;
@@ -32,7 +33,7 @@ pub(crate) fn upstream_settings(site: &SiteSettings) -> Option<Result<Arc<Client
             .with_safe_default_protocol_versions()
             .map_err(|error| format!("TLS to upstreams is not possible ({error})"))?;
         let mut settings = builder.with_root_certificates(roots).with_no_client_auth();
-        settings.alpn_protocols = vec![HTTP1.to_vec()];
+        settings.alpn_protocols = vec![protocols::HTTP1.to_vec()];
         Ok(Arc::new(settings))
     }))
 }

@@ -6,7 +6,7 @@ mod folder_page;
 use howdah_htaccess::host::Probe;
 use howdah_htaccess::modules::autoindex::{self, FolderEntry, Insert, Listing};
 use howdah_htaccess::modules::core::ServerSignature;
-use howdah_htaccess::{Client, State, Transaction};
+use howdah_htaccess::{Client, RequestState, Transaction};
 use howdah_http::{Fields, Status};
 
 use self::folder_page::{FolderPage, Order, wants_json};
@@ -114,7 +114,7 @@ fn own_page(
     }
 }
 
-fn request_fields<'f>(client: &Client<'f>, state: &'f State) -> &'f Fields {
+fn request_fields<'f>(client: &Client<'f>, state: &'f RequestState) -> &'f Fields {
     state.request_fields.as_ref().unwrap_or(&client.request().fields)
 }
 
@@ -124,7 +124,7 @@ const JSON: &[u8] = b"application/json";
 impl<H: DocumentHost> Evaluation<'_, '_, H> {
     fn visible(
         &mut self,
-        state: &mut State,
+        state: &mut RequestState,
         entries: Vec<FolderEntry>,
         shows_forbidden: bool,
     ) -> Vec<FolderEntry> {
@@ -165,7 +165,7 @@ impl<H: DocumentHost> Evaluation<'_, '_, H> {
     }
 
     /// HeaderName and ReadmeName: a text in the folder, or elsewhere on the site.
-    fn insert(&mut self, state: &mut State, name: &[u8]) -> Option<Insert> {
+    fn insert(&mut self, state: &mut RequestState, name: &[u8]) -> Option<Insert> {
         let (found, status) = self.sub_request(state, name, None);
         let (kind, seen, path) = (found.kind, found.tx.state, found.path);
         // The path is read as the site's files are sent, whatever has taken the file's place.

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use howdah_htaccess::{Client, Settings, State, Transaction};
+use howdah_htaccess::{Client, RequestState, Settings, Transaction};
 
 use crate::documents::{DocumentLook, FileHandle, PathKind};
 use crate::path::DocumentPath;
@@ -72,7 +72,7 @@ impl<'r> PhaseRequest<'r> {
     /// A request of which only `state` is known.
     pub(super) fn new(
         client: Client<'r>,
-        state: State,
+        state: RequestState,
         settings: &Arc<Settings>,
     ) -> PhaseRequest<'r> {
         PhaseRequest {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use howdah_htaccess::modules::core::{ErrorDestination, ErrorDocument, destination};
 use howdah_htaccess::trace::Trace;
 use howdah_htaccess::work::ROUND;
-use howdah_htaccess::{Client, State};
+use howdah_htaccess::{Client, RequestState};
 use howdah_http::{Fields, Method, Scheme, Status};
 
 use super::content;
@@ -22,14 +22,14 @@ use crate::ruled::{PassedAccess, Ruled};
 impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     /// Resolves the client's request.
     pub(crate) fn run(mut self, start: Option<KnownPath>, trace: Option<Box<Trace>>) -> Resolved {
-        let state = State {
+        let state = RequestState {
             method: self.client.method().clone(),
             document_root: self.site.document_root(self.client.host()),
             args: self.client.query().map(<[u8]>::to_vec),
             trace,
             uri: self.scratch.text(),
             filename: self.scratch.text(),
-            ..State::default()
+            ..RequestState::default()
         };
         let mut request = PhaseRequest::new(self.client, state, self.site.bare_settings());
         request.is_first = true;
@@ -53,11 +53,11 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     /// Resolves the error `status` of a request whose path has no meaning yet. Only the directives
     /// of the configuration itself are in force.
     pub(crate) fn refuse(mut self, status: Status) -> Resolved {
-        let state = State {
+        let state = RequestState {
             method: self.client.method().clone(),
             document_root: self.site.document_root(self.client.host()),
             args: self.client.query().map(<[u8]>::to_vec),
-            ..State::default()
+            ..RequestState::default()
         };
         let mut request = PhaseRequest::new(self.client, state, self.site.bare_settings());
         self.enter_site(&mut request);
@@ -298,7 +298,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
 }
 
 /// Whether the directives have changed nothing that can be seen in the answer.
-fn is_plain(state: &State, client: &Client<'_>, resolution: &Resolution) -> bool {
+fn is_plain(state: &RequestState, client: &Client<'_>, resolution: &Resolution) -> bool {
     let is_same = match resolution {
         Resolution::Php(script) => {
             state.env.iter().all(|variable| is_usual(variable, client))
@@ -337,7 +337,7 @@ enum NextRound {
 }
 
 /// An error without a page of the site, or a redirect.
-fn bare(state: &State) -> Resolution {
+fn bare(state: &RequestState) -> Resolution {
     let status = state.status;
     let location = state.fields.value(b"location");
     match location.or_else(|| state.error_fields.value(b"location")) {
@@ -377,7 +377,7 @@ fn back_to_first_error(request: &mut PhaseRequest<'_>, before: &mut Vec<PassedAc
 }
 
 /// The state of a request at the start of an internal redirect (`internal_internal_redirect`).
-fn redirected(old: &mut State, args: Option<&[u8]>) -> State {
+fn redirected(old: &mut RequestState, args: Option<&[u8]>) -> RequestState {
     let mut fields = Fields::new();
     if old.status.is_redirection()
         && let Some(location) = old.fields.value(b"location")
@@ -385,7 +385,7 @@ fn redirected(old: &mut State, args: Option<&[u8]>) -> State {
         fields.push(b"Location", location);
     }
     old.rewriting.by_site = false;
-    State {
+    RequestState {
         method: old.method.clone(),
         document_root: Arc::clone(&old.document_root),
         args: args.map(<[u8]>::to_vec),
@@ -397,7 +397,7 @@ fn redirected(old: &mut State, args: Option<&[u8]>) -> State {
         rewriting: std::mem::take(&mut old.rewriting),
         complaints: std::mem::take(&mut old.complaints),
         trace: old.trace.take(),
-        ..State::default()
+        ..RequestState::default()
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use howdah_htaccess::Place;
 use howdah_htaccess::pattern::Captures;
 use howdah_htaccess::settings::{ConditionalSection, FileNames};
-use howdah_htaccess::trace::Event;
+use howdah_htaccess::trace::TraceEvent;
 use howdah_htaccess::wildcard;
 use howdah_htaccess::work::{Meter, RULE};
 use howdah_http::Fields;
@@ -159,8 +159,8 @@ fn group_name(rest: &[u8]) -> Option<&[u8]> {
     (is_name && name.iter().all(is_word)).then_some(name)
 }
 
-fn section_event(place: &Arc<Place>, text: &str, applies: bool) -> Event {
-    Event {
+fn section_event(place: &Arc<Place>, text: &str, applies: bool) -> TraceEvent {
+    TraceEvent {
         step: "section",
         place: Some(Arc::clone(place)),
         text: text.to_owned(),

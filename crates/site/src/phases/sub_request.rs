@@ -5,7 +5,7 @@ use std::sync::Arc;
 use howdah_htaccess::evaluation_context::SubRequestFacts;
 use howdah_htaccess::transaction::RewriteNotes;
 use howdah_htaccess::work::ROUND;
-use howdah_htaccess::{State, Transaction};
+use howdah_htaccess::{RequestState, Transaction};
 use howdah_http::{Fields, Method, Status};
 
 use super::rounds::MOST_REDIRECTS;
@@ -44,7 +44,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     /// served.
     pub(super) fn sub_request(
         &mut self,
-        from: &mut State,
+        from: &mut RequestState,
         uri: &[u8],
         passed: Option<&PassedAccess>,
     ) -> (PhaseRequest<'r>, Status) {
@@ -95,8 +95,8 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
 
 /// The state of a sub-request at its start (`ap_set_sub_req_protocol`). It takes over the trace,
 /// the complaints and the cookies that rules have set.
-fn below(from: &mut State) -> State {
-    State {
+fn below(from: &mut RequestState) -> RequestState {
+    RequestState {
         method: Method::Get,
         document_root: Arc::clone(&from.document_root),
         env: from.env.clone(),
@@ -112,13 +112,13 @@ fn below(from: &mut State) -> State {
             by_site: from.rewriting.by_site,
             ..RewriteNotes::default()
         },
-        ..State::default()
+        ..RequestState::default()
     }
 }
 
 /// Gives back what the sub-request took over. Cookies are set for the client's request, whatever
 /// the sub-request is used for.
-fn give_back(from: &mut State, to: &mut State) {
+fn give_back(from: &mut RequestState, to: &mut RequestState) {
     to.trace = from.trace.take();
     to.complaints = std::mem::take(&mut from.complaints);
     to.rewriting.cookies = std::mem::take(&mut from.rewriting.cookies);

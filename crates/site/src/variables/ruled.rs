@@ -1,6 +1,6 @@
 //! The variables of a request that directives have changed.
 
-use howdah_htaccess::{Client, State};
+use howdah_htaccess::{Client, RequestState};
 use howdah_http::{Fields, Request, Scheme};
 
 use crate::ruled::Ruled;
@@ -39,7 +39,7 @@ pub(super) fn about_the_way(
 }
 
 /// Returns the request that an internal redirect has led on from.
-pub(super) fn previous(ruled: &Ruled) -> Option<&State> {
+pub(super) fn previous(ruled: &Ruled) -> Option<&RequestState> {
     ruled.state.previous.as_deref()
 }
 
@@ -79,11 +79,11 @@ pub(super) fn as_read(sent: &Fields, edited: &Fields) -> Fields {
 }
 
 /// The requests before this one, the last first.
-fn earlier(state: &State) -> impl Iterator<Item = &State> {
+fn earlier(state: &RequestState) -> impl Iterator<Item = &RequestState> {
     std::iter::successors(state.previous.as_deref(), |state| state.previous.as_deref())
 }
 
-fn qualified(request: &Request, state: &State) -> Vec<u8> {
+fn qualified(request: &Request, state: &RequestState) -> Vec<u8> {
     let scheme: &[u8] = match request.scheme {
         Scheme::Http => b"http://",
         Scheme::Https => b"https://",

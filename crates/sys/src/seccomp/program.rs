@@ -266,7 +266,7 @@ mod tests {
             (15, [7, 0, 0], ALLOWED),
             (15, [0, 0x10, 0], ALLOWED),
             (15, [7, 0x10, 0], refused(1)),
-            // That of a pointer means something.
+            // The upper half of a pointer means something.
             (15, [7, 0x1_0000_0000, 0], refused(1)),
         ];
         for (number, [a, b, c], expected) in rows {

@@ -8,7 +8,7 @@ use crate::evaluation_context::EvaluationContext;
 use crate::fields::can_be_sent;
 use crate::pattern::Captures;
 use crate::status;
-use crate::trace::Event;
+use crate::trace::TraceEvent;
 use crate::transaction::Transaction;
 use crate::variables::origin;
 
@@ -120,7 +120,7 @@ fn told(
             Some(RedirectOutcome::Status(status)) => status.to_string(),
             None => "status 0: nothing comes of it".into(),
         };
-        Event {
+        TraceEvent {
             step: "redirect",
             place: redirect.map(|redirect| redirect.place.clone()),
             text: text.into(),

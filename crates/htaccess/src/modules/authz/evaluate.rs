@@ -10,7 +10,7 @@ use crate::host::{LookedUp, Owners};
 use crate::method_set::MethodSet;
 use crate::network::{in_domain, is_local};
 use crate::pattern::Captures;
-use crate::trace::Event;
+use crate::trace::TraceEvent;
 use crate::transaction::{Denial, Transaction};
 use crate::work;
 
@@ -279,7 +279,7 @@ impl RequireEvaluation<'_, '_> {
     }
 
     fn note(&mut self, section: &RequireSection, status: AuthzStatus, remark: Option<&str>) {
-        self.tx.trace(|| Event {
+        self.tx.trace(|| TraceEvent {
             step: "access",
             place: section.place.clone(),
             text: section.to_string(),

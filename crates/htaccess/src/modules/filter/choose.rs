@@ -9,7 +9,7 @@ use super::{Config, Filter, FilterKind, FilterProtocol, Provider, SmartFilter, W
 use crate::evaluation_context::EvaluationContext;
 use crate::fields::{append, token};
 use crate::pattern::Captures;
-use crate::trace::Event;
+use crate::trace::TraceEvent;
 use crate::transaction::Transaction;
 use crate::transform::ContentFilter;
 
@@ -59,7 +59,7 @@ pub fn choose(
         // The length of another filter's output is not known yet.
         let length = length.filter(|_| filters.is_empty());
         let outcome = consider(tx, in_force, context, head, length, &candidate);
-        tx.trace(|| Event {
+        tx.trace(|| TraceEvent {
             step: "filter",
             place: None,
             text: match &candidate {

@@ -10,7 +10,7 @@ use super::rule::{HeaderCondition, HeaderRule, RuleAction, RuleValue};
 use crate::evaluation_context::EvaluationContext;
 use crate::fields::append;
 use crate::pattern::Captures;
-use crate::trace::Event;
+use crate::trace::TraceEvent;
 use crate::transaction::Transaction;
 use crate::work;
 
@@ -102,8 +102,8 @@ pub(super) fn apply(
     Ok(())
 }
 
-fn event(rule: &HeaderRule, facts: Vec<(&'static str, String)>, outcome: String) -> Event {
-    Event {
+fn event(rule: &HeaderRule, facts: Vec<(&'static str, String)>, outcome: String) -> TraceEvent {
+    TraceEvent {
         step: "header",
         place: Some(Arc::clone(&rule.place)),
         text: rule.text.to_string(),

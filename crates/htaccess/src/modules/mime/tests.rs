@@ -129,7 +129,7 @@ fn a_folder_has_a_type_of_its_own() {
 
 #[test]
 fn the_field() {
-    let mut state = State::default();
+    let mut state = RequestState::default();
     assert_eq!(state.content_type_field(), None);
     for (value, expected) in [
         ("text/html", "text/html"),

@@ -5,7 +5,7 @@ use howdah_http::date;
 use super::expansion::RewriteError;
 use crate::fields::can_be_sent;
 use crate::number;
-use crate::transaction::{State, Transaction};
+use crate::transaction::{RequestState, Transaction};
 
 /// Adds `name:value:domain[:minutes[:path[:secure[:httponly[:samesite]]]]]`, once for a name and
 /// request. A text that begins with `;` is separated by `;`. Without a domain there is no cookie.
@@ -52,7 +52,7 @@ pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), 
 }
 
 /// Whether a rule has set the cookie already, before an internal redirect or after.
-fn is_set(state: &State, name: &[u8]) -> bool {
+fn is_set(state: &RequestState, name: &[u8]) -> bool {
     let set = state.rewriting.cookies.iter().any(|cookie| **cookie == *name);
     set || state.previous.as_ref().is_some_and(|previous| is_set(previous, name))
 }

@@ -1,7 +1,7 @@
 //! The `E` flag.
 
 use super::template::Template;
-use crate::transaction::State;
+use crate::transaction::RequestState;
 
 /// The assignment of `E=`, as far as it is known before a request.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Assignment {
 }
 
 /// Sets the variable of an expanded flag.
-pub(super) fn assign(state: &mut State, text: &[u8]) {
+pub(super) fn assign(state: &mut RequestState, text: &[u8]) {
     if let [b'!', name @ ..] = text {
         state.env.remove(name);
         return;
@@ -60,7 +60,7 @@ pub(super) fn assign(state: &mut State, text: &[u8]) {
 
 /// Sets a variable. An unchanged value costs nothing, also in a loop: replaced values stay in
 /// memory until the request ends.
-pub(super) fn set(state: &mut State, name: &[u8], value: &[u8]) {
+pub(super) fn set(state: &mut RequestState, name: &[u8], value: &[u8]) {
     match state.env.value(name) {
         _ if name.is_empty() => {}
         None => state.env.push(name, value),

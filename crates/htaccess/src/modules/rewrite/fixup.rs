@@ -7,7 +7,7 @@ use super::{Config, RewriteOptions, RewriteOutcome, trace, url};
 use crate::escape;
 use crate::evaluation_context::EvaluationContext;
 use crate::fields::can_be_sent;
-use crate::transaction::{FileKind, State, Transaction};
+use crate::transaction::{FileKind, RequestState, Transaction};
 
 /// Rewrites a request by the rules of a folder.
 pub fn fixup(
@@ -59,7 +59,7 @@ pub fn translate(
 }
 
 /// Returns why the rules do not apply to this request.
-fn standing_off(state: &State, config: &Config) -> Option<&'static str> {
+fn standing_off(state: &RequestState, config: &Config) -> Option<&'static str> {
     let is_folder_itself = config.directory.strip_suffix(b"/") == Some(&*state.filename);
     if is_folder_itself && !config.options.has(RewriteOptions::ALLOW_NO_SLASH) {
         return Some("not applied: the URL of the folder lacks its slash");
@@ -67,7 +67,7 @@ fn standing_off(state: &State, config: &Config) -> Option<&'static str> {
     has_ended(state).then_some("not applied: a rule with END has applied before")
 }
 
-fn has_ended(state: &State) -> bool {
+fn has_ended(state: &RequestState) -> bool {
     let mut states = std::iter::successors(Some(state), |state| state.previous.as_deref());
     states.any(|state| state.rewriting.ended)
 }
@@ -185,7 +185,7 @@ fn new_path(run: &mut RewriteRun<'_, '_>, config: &Config) -> RewriteOutcome {
     force_type(run, RewriteOutcome::Internal { uri, args })
 }
 
-fn passed_through(state: &State) -> Vec<u8> {
+fn passed_through(state: &RequestState) -> Vec<u8> {
     match state.filename.strip_prefix(PASS_THROUGH) {
         Some(rest) if !rest.is_empty() => rest.to_vec(),
         _ => state.filename.clone(),
@@ -228,7 +228,7 @@ fn internal(run: &mut RewriteRun<'_, '_>, config: &Config) -> RewriteOutcome {
 }
 
 /// Returns a path's URL: with the folder replaced by RewriteBase, or without the document root.
-fn as_url(name: Vec<u8>, state: &State, config: &Config) -> Vec<u8> {
+fn as_url(name: Vec<u8>, state: &RequestState, config: &Config) -> Vec<u8> {
     let root = &*state.document_root;
     let found = match &config.base {
         Some(base) => url::replace_prefix(&name, &config.directory, base),

@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::evaluation_context::{EvaluationContext, SubRequestFacts};
 use crate::host::{Host, Probe, ProbeKind};
 use crate::trace::Trace;
-use crate::transaction::{FileKind, State, Transaction};
+use crate::transaction::{FileKind, RequestState, Transaction};
 use crate::{CompileContext, compile};
 
 /// A file of directives, a path, a query and a request field's value, with zero bytes between them.
@@ -51,7 +51,7 @@ pub fn rewriting(data: &[u8]) {
     assert_eq!(run(false), run(true), "looked up, and one after the other");
 }
 
-fn bounded(outcome: &RewriteOutcome, state: &State) {
+fn bounded(outcome: &RewriteOutcome, state: &RequestState) {
     let (path, query) = (3 * 20_000, 3 * 70_000);
     assert!(state.args.as_ref().is_none_or(|args| args.len() <= query));
     for (_, line) in state.error_fields.iter() {
@@ -73,9 +73,9 @@ fn client(request: &Request) -> Client<'_> {
     Client::new(request, address, address, 1_700_000_000_000_000)
 }
 
-fn state(path: &[u8], query: &[u8]) -> State {
+fn state(path: &[u8], query: &[u8]) -> RequestState {
     let file = path.split(|&byte| byte == b';').next().unwrap_or_default();
-    State {
+    RequestState {
         uri: [b"/", path].concat(),
         args: (!query.is_empty()).then(|| query.to_vec()),
         document_root: Arc::from(&b"/srv"[..]),
@@ -90,7 +90,7 @@ fn state(path: &[u8], query: &[u8]) -> State {
         } else {
             FileKind::File
         },
-        ..State::default()
+        ..RequestState::default()
     }
 }
 

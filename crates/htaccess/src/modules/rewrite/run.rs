@@ -12,7 +12,7 @@ use crate::modules::rewrite::look_ahead::LookAhead;
 use crate::modules::rewrite::rule::{RewriteRule, Switches};
 use crate::modules::rewrite::trace;
 use crate::pattern::{Candidates, Captures};
-use crate::transaction::{State, Transaction};
+use crate::transaction::{RequestState, Transaction};
 use crate::work;
 
 /// The application of rules to a request.
@@ -359,7 +359,7 @@ fn below<'p>(path: &'p [u8], directory: &[u8], slash: bool) -> &'p [u8] {
     path.strip_prefix(directory).unwrap_or(path)
 }
 
-fn whole<'s>(state: &'s State, joined: &'s [u8]) -> &'s [u8] {
+fn whole<'s>(state: &'s RequestState, joined: &'s [u8]) -> &'s [u8] {
     if state.path_info.is_empty() {
         &state.filename
     } else {

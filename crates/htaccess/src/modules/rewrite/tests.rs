@@ -7,7 +7,7 @@ use crate::modules::rewrite::{self, RewriteOutcome};
 use crate::testing::{request, settings, transaction};
 use crate::trace::Trace;
 use crate::transaction::{FileKind, Transaction};
-use crate::{Settings, State};
+use crate::{RequestState, Settings};
 
 mod conditions;
 mod flags;
@@ -81,7 +81,7 @@ impl Host for Tree {
 pub(super) struct Answer {
     /// `internal /path?query`, `302 http://…`, `403`, `declined`, `continue`, `proxy http://…`.
     pub outcome: String,
-    pub state: State,
+    pub state: RequestState,
     pub asked: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ pub(super) fn evaluate(
     settings: &Settings,
     target: &str,
     fields: &str,
-    change: impl FnOnce(&mut State),
+    change: impl FnOnce(&mut RequestState),
 ) -> Answer {
     let mut request = request(target, &format!("Host: own.example\n{fields}"));
     request.authority = b"own.example".to_vec();
@@ -128,7 +128,7 @@ pub(super) fn check(table: &[(&str, &str, &str)]) {
 }
 
 /// The name of the file that a URL leads to, as the walk down the folders leaves it.
-fn walk(state: &mut State) {
+fn walk(state: &mut RequestState) {
     let mut end = 0;
     let path = [b"/srv", &state.uri[..]].concat();
     state.found = FileKind::Directory;
@@ -177,7 +177,7 @@ pub(super) fn events(rules: &str, target: &str) -> Vec<String> {
         state.trace = Some(Box::new(Trace::default()));
     });
     let trace = answer.state.trace.unwrap();
-    let line = |event: &crate::trace::Event| {
+    let line = |event: &crate::trace::TraceEvent| {
         let facts: Vec<String> =
             event.facts.iter().map(|(name, value)| format!("{name}={value}")).collect();
         format!("{} [{}] {}", event.text, facts.join(" "), event.outcome)

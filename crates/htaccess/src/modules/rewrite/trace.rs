@@ -3,7 +3,7 @@
 use super::condition::{ConditionTest, RewriteCondition};
 use super::rule::{RewriteRule, Switches};
 use crate::pattern::Captures;
-use crate::trace::Event;
+use crate::trace::TraceEvent;
 use crate::transaction::Transaction;
 
 /// Adds the event of a rule's pattern and its subject.
@@ -86,7 +86,7 @@ pub(super) fn changed(transaction: &mut Transaction<'_>, rule: &RewriteRule) {
 
 /// Adds the event of rules that do not apply.
 pub(super) fn declined(transaction: &mut Transaction<'_>, directory: &[u8], why: &'static str) {
-    transaction.trace(|| Event {
+    transaction.trace(|| TraceEvent {
         step: "rewrite",
         place: None,
         text: format!("rules of {}", text(directory)),
@@ -102,8 +102,8 @@ fn event(
     place: &std::sync::Arc<crate::mistake::Place>,
     facts: Vec<(&'static str, String)>,
     outcome: impl Into<String>,
-) -> Event {
-    Event {
+) -> TraceEvent {
+    TraceEvent {
         step,
         place: Some(place.clone()),
         text: format!("{name} {}", text(arguments)),

@@ -8,7 +8,7 @@ use super::Config;
 use super::list::{Attribute, AttributeTest, RuleRun, SetEnvIfList, SetEnvIfRule};
 use crate::evaluation_context::EvaluationContext;
 use crate::pattern::{Candidates, Captures};
-use crate::trace::Event;
+use crate::trace::TraceEvent;
 use crate::transaction::Transaction;
 use crate::variables::field_value;
 use crate::work::{self, Exhausted};
@@ -200,7 +200,7 @@ fn value_of<'t>(tx: &'t Transaction<'_>, attribute: &Attribute, name: &'t [u8]) 
     }
 }
 
-fn event(rule: &SetEnvIfRule, value: &[u8], said: &[String]) -> Event {
+fn event(rule: &SetEnvIfRule, value: &[u8], said: &[String]) -> TraceEvent {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (text, facts) = match &rule.test {
         AttributeTest::Attribute { name, regex, pattern, .. } => {
@@ -216,7 +216,7 @@ fn event(rule: &SetEnvIfRule, value: &[u8], said: &[String]) -> Event {
             (format!("SetEnvIfExpr {}", lossy(expression.text())), Vec::new())
         }
     };
-    Event {
+    TraceEvent {
         step: "variable",
         place: Some(rule.place.clone()),
         text,
