@@ -176,7 +176,7 @@ impl<H: DocumentHost> Evaluation<'_, '_, H> {
         content
     }
 
-    fn insert_at(&mut self, seen: &State, path: &DocumentPath) -> Option<Insert> {
+    fn insert_at(&mut self, seen: &RequestState, path: &DocumentPath) -> Option<Insert> {
         let name =
             &seen.filename[memchr::memrchr(b'/', &seen.filename).map_or(0, |slash| slash + 1)..];
         let content_type = seen.content_type.clone().or_else(|| media_type::<H>(name))?;
