@@ -28,7 +28,7 @@ pub enum PoolCounter {
     Failed = 7,
     /// A zygote ended with all its workers.
     Zygotes = 8,
-    /// A second in which every worker was busy and requests waited.
+    /// A second in which every worker that there may be was busy and requests waited.
     Exhausted = 9,
     /// A worker ended because it was not needed.
     Dismissed = 10,

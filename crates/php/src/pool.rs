@@ -377,7 +377,8 @@ impl Pool {
         let (active, waiting) = (zygote.running(), zygote.waiting());
         self.most_active.fetch_max(zygote.most_running().max(active), Ordering::Relaxed);
         self.most_waiting.fetch_max(waiting, Ordering::Relaxed);
-        waiting > 0 && active >= self.limits.workers
+        let room = zygote.memory_sum().map_or(usize::MAX, |sum| sum.room);
+        waiting > 0 && active >= self.limits.workers.min(room)
     }
 
     /// The number of the present zygote, and the zygote if it lives.
