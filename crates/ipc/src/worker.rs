@@ -77,7 +77,7 @@ impl Worker {
         }
     }
 
-    /// Calls `give_back` if no request comes for [`REST`], and measures the memory after it. Call
+    /// Calls `give_back` if no request comes for a second, and measures the memory after it. Call
     /// this after each request, with `None` where the process keeps no memory for its next one.
     pub fn offer_spare_memory(&mut self, give_back: Option<fn()>) {
         self.spare = give_back;
