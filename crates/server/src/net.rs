@@ -25,6 +25,8 @@ pub(crate) use self::encrypted::EncryptedTransport;
 pub(crate) use self::listener::{AcceptedConnection, AcceptedStream, Listener, ListenerSocket};
 pub(crate) use self::peer::Peer;
 pub(crate) use self::records::RecordMeter;
-pub(crate) use self::timed::{ConnectionError, Patience, SendError, TimedTransport};
+pub(crate) use self::timed::{
+    ConnectionError, LINGER, LINGER_BYTES, Patience, SendError, TimedTransport,
+};
 pub(crate) use self::transport::{Piece, SHORT_FILE, Transport};
 pub(crate) use self::turn::{HandshakeTurns, wake_at_next_turn};

@@ -19,6 +19,7 @@ mod datagram_socket;
 mod endpoint;
 mod exchange;
 mod forwarded_packet;
+mod offer;
 mod packet_turn;
 mod route;
 mod socket;
@@ -26,4 +27,5 @@ mod start;
 
 pub(crate) use self::datagram_socket::DatagramSocket;
 pub(crate) use self::exchange::PacketExchange;
+pub(crate) use self::offer::Offer;
 pub(crate) use self::start::{Mailbox, QuicListener, QuicSecret, QuicStart, SLOTS, slot};

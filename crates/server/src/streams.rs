@@ -4,6 +4,7 @@
 //! exchange     one request: head → RequestContext; Response → head and content
 //! head         heads in the types of the `http` crate
 //! request_body the request's content and interim responses (RequestStream)
+//! unread       the rest of a content that nobody has read
 //! tunnel       both directions of an extended CONNECT (body::TunnelEnd)
 //! trailers     the fields that follow a response's content
 //! pace         how long a client may let a response wait
@@ -23,6 +24,7 @@ mod request_body;
 mod sink_place;
 mod trailers;
 mod tunnel;
+mod unread;
 
 use std::rc::Rc;
 use std::task::{Context, Poll};

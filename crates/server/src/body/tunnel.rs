@@ -140,8 +140,9 @@ pub(crate) async fn carry(
                 Poll::Pending
             }
             Some(_) if carrier.is_closing => Poll::Ready(Ok(())),
+            // As of a client that leaves: that is how most of them end.
             Some(TunnelLimit::Idle) => {
-                Poll::Ready(Err(BrokenSide::Client(ConnectionError::TimedOut)))
+                Poll::Ready(Err(BrokenSide::Client(ConnectionError::Broken)))
             }
             Some(TunnelLimit::Draining) => {
                 carrier.is_closing = true;

@@ -386,12 +386,13 @@ impl<T: Transport> H1Connection<T> {
         work.out.clear();
         self.wire.begin_response();
         let date = self.thread.date();
-        let alternative = self.peer.tls.as_ref().and_then(|tls| tls.alternative.as_ref());
+        let request = &work.request;
+        let alternative = self.peer.tls.as_ref().and_then(|tls| tls.alternative(request));
         let hop = HopFields {
             version: work.request.version,
             is_persistent,
             date: &date,
-            alternative: alternative.map(|value| value.as_bytes()),
+            alternative: alternative.as_ref().map(|value| value.as_bytes()),
         };
         let framing = head::encode(&mut work.out, response, &work.request.method, hop);
         let (bytes, result) = self.send_body(work, site, response, framing).await;

@@ -134,6 +134,7 @@ pub(crate) async fn serve<T: Transport>(
     connection.count_refusals(refusals);
     if connection.wire.borrow().has_timed_out() {
         thread.counters().count_limit("http2", "send_timeout");
+        shared.say("HTTP/2 connection closed: the client took nothing for `send_timeout`");
     }
     if let Err(error) = result
         && !error.is_io()

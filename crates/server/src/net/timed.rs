@@ -26,6 +26,8 @@ pub(crate) struct TimedTransport<T> {
     waited: Duration,
     /// The time since which it waits; `None` while it does not.
     waits_since: Option<Instant>,
+    /// The client has taken too little of a response, and does not get the rest.
+    is_given_up: bool,
 }
 
 /// The slowest pace at which a client may send or take content.
@@ -101,6 +103,7 @@ impl<T: Transport> TimedTransport<T> {
             taken: 0,
             waited: Duration::ZERO,
             waits_since: None,
+            is_given_up: false,
         }
     }
 
@@ -206,6 +209,7 @@ impl<T: Transport> TimedTransport<T> {
                         Poll::Pending => {}
                     }
                     if self.watch.is_expired() {
+                        self.is_given_up = true;
                         return Poll::Ready(Err(ConnectionError::TimedOut.into()));
                     }
                     if self.watch.is_disarmed() {
@@ -256,8 +260,11 @@ impl<T: Transport> TimedTransport<T> {
     }
 
     /// Sends what was taken and waits in the transport. A client that takes too long does not get
-    /// the rest.
+    /// the rest. One that has taken too long before is not waited for again.
     pub(crate) async fn close(&mut self) {
+        if self.is_given_up {
+            return;
+        }
         self.watch.arm(Instant::now(), self.patience.silence);
         let closed = poll_fn(|context| match self.transport.poll_close(context) {
             Poll::Pending if self.watch.is_expired() => Poll::Ready(()),
@@ -323,6 +330,6 @@ impl<T: Transport> TimedTransport<T> {
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// The time that the rest of an unread request is read and discarded.
-const LINGER: Duration = Duration::from_secs(2);
+pub(crate) const LINGER: Duration = Duration::from_secs(2);
 /// The most bytes of it that are read.
-const LINGER_BYTES: usize = 1 << 20;
+pub(crate) const LINGER_BYTES: usize = 1 << 20;

@@ -294,11 +294,14 @@ impl RequestError {
         situation.error_of_client(Culprit::Client, None, situation.closed())
     }
 
-    /// The content of the response broke off. `None` if the client is the reason: the access log
-    /// tells that.
+    /// The content of the response broke off. `None` if the client has left: the access log tells
+    /// that.
     pub(crate) fn content(situation: Situation<'_>, error: PumpError) -> Option<RequestError> {
         let why = match error {
-            PumpError::Client(ConnectionError::Broken | ConnectionError::TimedOut) => return None,
+            PumpError::Client(ConnectionError::Broken) => return None,
+            PumpError::Client(ConnectionError::TimedOut) => {
+                return Some(situation.error_of_client(Culprit::Client, None, TAKES_TOO_LITTLE));
+            }
             PumpError::Source(error) => return Some(RequestError::source(situation, error)),
             PumpError::Spool(error) => {
                 format!("the content for a slow client cannot be stored: {error}")
@@ -356,6 +359,8 @@ impl RequestError {
 
 const SILENT: &str = "it sent nothing for longer than `request_timeout`, and than the time limit \
     that it may have set, and is ended";
+const TAKES_TOO_LITTLE: &str =
+    "nothing was taken for `send_timeout`, or less than `send_rate`; the response was broken off";
 const NOT_BEGUN: &str = "no worker became free within `queue_timeout`";
 
 impl fmt::Display for RequestError {

@@ -59,7 +59,8 @@ fn wrong_connection(
             .is_misdirected(context.thread, site, request.host(), peer.is_proxy)
             .then(|| Response::error(Status::MISDIRECTED_REQUEST)),
         None if request.scheme == Scheme::Http => {
-            let InTheClear::Redirected(url) = tls.https_ports.settle(tls, site, request)? else {
+            let asked = (request, peer.listener);
+            let InTheClear::Redirected(url) = tls.https_ports.settle(tls, site, asked)? else {
                 return Some(Response::error(Status::SERVICE_UNAVAILABLE));
             };
             let status = match request.method {

@@ -7,20 +7,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use howdah_sys::readiness::Readable;
-use http::HeaderValue;
 
 use super::forwarded_packet::ForwardedPacket;
+use super::offer::Offer;
 use super::route::{Route, Routes};
 use super::start::{Mailbox, QuicListener, QuicSecret, QuicStart, slot};
-use crate::protocols;
 
 /// Packets that wait for an endpoint. Further ones are dropped, and their senders repeat them.
 const MOST_FORWARDED: usize = 4096;
 /// Forwarded packets that are taken before the event loop turns to its sockets again. Whoever sends
 /// packets for connections of a former generation makes one of each.
 const MOST_AT_ONCE: usize = 64;
-/// The time that clients may remember that a listener has HTTP/3.
-const OFFER_SECONDS: u32 = 24 * 60 * 60;
 /// Bytes of the longest forwarded packet: its head, and the longest packet of UDP.
 const LONGEST_FORWARDED: usize = 1 << 16;
 
@@ -33,8 +30,8 @@ pub(crate) struct PacketExchange {
     slot: u8,
     mailboxes: Vec<Mailbox>,
     listeners: Vec<QuicListener>,
-    /// By listener, the value of Alt-Svc.
-    offers: Vec<HeaderValue>,
+    /// By listener, the offer of HTTP/3.
+    offers: Vec<Offer>,
     /// By thread, then by listener.
     inboxes: Vec<Vec<PacketInbox>>,
     /// Whether this front reads its sockets. Otherwise another generation does.
@@ -58,17 +55,12 @@ impl PacketExchange {
     pub(crate) fn new(start: QuicStart, threads: usize) -> Option<PacketExchange> {
         let QuicStart { listeners, mailboxes, secret, generation } = start;
         let inboxes = || listeners.iter().map(|_| PacketInbox::default()).collect();
-        let offer = |listener: &QuicListener| {
-            let port = listener.address.port();
-            let value = format!("{}=\":{port}\"; ma={OFFER_SECONDS}", protocols::ON_QUIC);
-            HeaderValue::from_str(&value).ok()
-        };
         Some(PacketExchange {
             routes: Routes::new(&secret)?,
             secret,
             slot: slot(generation),
             mailboxes,
-            offers: listeners.iter().map(offer).collect::<Option<_>>()?,
+            offers: listeners.iter().map(|one| Offer::new(one.address.port())).collect(),
             inboxes: (0..threads).map(|_| inboxes()).collect(),
             listeners,
             reads: AtomicBool::new(false),
@@ -96,9 +88,9 @@ impl PacketExchange {
         }
     }
 
-    /// Returns the value of Alt-Svc for the listener with this number in the configuration; `None`
-    /// if the listener has no QUIC.
-    pub(crate) fn offer(&self, number: usize) -> Option<&HeaderValue> {
+    /// Returns the offer of HTTP/3 of the listener with this number in the configuration; `None` if
+    /// the listener has no QUIC.
+    pub(crate) fn offer(&self, number: usize) -> Option<&Offer> {
         let place = self.listeners.iter().position(|listener| listener.number == number)?;
         self.offers.get(place)
     }
@@ -261,7 +253,9 @@ mod tests {
         let length = exchange.mailboxes[1].reader.receive_now(&mut room).unwrap().length;
         assert_eq!(ForwardedPacket::decode(&room[..length]), Some(forwarded()));
         assert!(exchange.mailboxes[2].reader.receive_now(&mut room).is_err());
-        assert_eq!(exchange.offer(3).unwrap(), "h3=\":443\"; ma=86400");
-        assert_eq!(exchange.offer(0), None);
+        let offer = exchange.offer(3).unwrap();
+        assert_eq!(*offer.own(), "h3=\":443\"; ma=86400");
+        assert_eq!(*offer.of_port(8443), "h3=\":8443\"; ma=86400");
+        assert!(exchange.offer(0).is_none());
     }
 }

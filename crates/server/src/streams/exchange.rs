@@ -8,7 +8,7 @@ use howdah_site::Site;
 use http::request::Parts;
 
 use super::request_body::StreamRequestBody;
-use super::{ResetCause, ResponsePriority, Stream, StreamSink, head};
+use super::{ResetCause, ResponsePriority, Stream, StreamSink, head, unread};
 use crate::body::{self, Body, PumpError, Sink, Source};
 use crate::front::Workspace;
 use crate::net::{ConnectionError, Peer, forwarded};
@@ -25,15 +25,18 @@ pub(crate) async fn serve<S: Stream>(stream: &S, parts: Parts, content: S::Conte
         peer,
         arrival: Arrival::now(thread),
     };
-    match read {
+    let rest = match read {
         Ok(expects_continue) => exchange.serve(&mut work, content, expects_continue, None).await,
         Err(refusal) if refusal.keeps_head() => {
             work.request.content = howdah_http::Content::None;
-            Box::pin(exchange.serve(&mut work, content, false, Some(refusal))).await;
+            Box::pin(exchange.serve(&mut work, content, false, Some(refusal))).await
         }
-        Err(refusal) => exchange.refuse(&mut work, refusal).await,
-    }
+        Err(refusal) => exchange.refuse(&mut work, refusal).await.then_some(content),
+    };
     thread.give_back(work);
+    if let Some(rest) = rest.filter(|_| !ends) {
+        unread::discard(stream, rest).await;
+    }
 }
 
 /// Reads the head of a request into `into`. Returns whether the client waits for 100 (Continue),
@@ -69,14 +72,15 @@ pub(super) struct StreamExchange<'s, S> {
 }
 
 impl<S: Stream> StreamExchange<'_, S> {
-    /// Serves the request that `work` holds. `refused`: why it gets an error.
+    /// Serves the request that `work` holds. `refused`: why it gets an error. Returns the client's
+    /// side of the stream, of which a part may be unread, if the client has got its response.
     async fn serve(
         &self,
         work: &mut Workspace,
         content: S::Content,
         expects_continue: bool,
         refused: Option<Refusal>,
-    ) {
+    ) -> Option<S::Content> {
         let (thread, peer) = (self.stream.thread(), &self.peer);
         let mut body =
             StreamRequestBody::new(self.stream, content, work.request.content, expects_continue);
@@ -100,7 +104,8 @@ impl<S: Stream> StreamExchange<'_, S> {
             let situation = self.situation(work, site, Phase::Sending);
             let resolved = (user.as_deref(), notes.as_deref());
             pipeline::record_gone(thread, situation, self.arrival, resolved, connection);
-            return self.stream.abandon();
+            self.stream.abandon();
+            return None;
         };
         if work.request.is_extended_connect
             && response.tunnel.is_none()
@@ -111,14 +116,14 @@ impl<S: Stream> StreamExchange<'_, S> {
         }
         let length = response.length();
         let (content, received) = body.into_parts();
-        let mut outcome = match response.tunnel.take() {
-            Some(tunnel) => Box::pin(self.carry(work, &mut response, tunnel, content)).await,
+        let (mut outcome, content) = match response.tunnel.take() {
+            Some(tunnel) => {
+                (Box::pin(self.carry(work, &mut response, tunnel, content)).await, None)
+            }
             None => {
                 let outcome = self.send(work, site, &mut response).await;
-                // The client need not send the rest of a content that nobody has read (RFC 9113
-                // §8.1, RFC 9114 §4.1).
-                drop(content);
-                outcome
+                let content = outcome.result.is_ok().then_some(content);
+                (outcome, content)
             }
         };
         outcome.connection.received += received;
@@ -134,10 +139,11 @@ impl<S: Stream> StreamExchange<'_, S> {
         if let Body::Buffer(buffer, _) = response.body {
             work.scratch.content = buffer;
         }
+        content
     }
 
-    /// Answers a refused head.
-    async fn refuse(&self, work: &mut Workspace, refusal: Refusal) {
+    /// Answers a refused head. Returns whether the client has got the response.
+    async fn refuse(&self, work: &mut Workspace, refusal: Refusal) -> bool {
         let thread = self.stream.thread();
         work.request.content = howdah_http::Content::None;
         let situation = self.situation(work, None, Phase::ReadingHead);
@@ -148,7 +154,9 @@ impl<S: Stream> StreamExchange<'_, S> {
         let situation = self.situation(work, None, Phase::Sending);
         let head = response.head.get();
         let recorded = RecordedResponse { head, length, user: None, notes: None };
+        let is_sent = outcome.result.is_ok();
         pipeline::record(thread, situation, self.arrival, recorded, outcome);
+        is_sent
     }
 
     /// Sends a response of `site` to the request in `work`.
@@ -160,9 +168,11 @@ impl<S: Stream> StreamExchange<'_, S> {
     ) -> SendOutcome {
         let thread = self.stream.thread();
         let (promised, method) = (response.stated_length(), &work.request.method);
-        let alternative = self.peer.tls.as_ref().and_then(|tls| tls.alternative.as_ref());
+        let request = &work.request;
+        let alternative = self.peer.tls.as_ref().and_then(|tls| tls.alternative(request));
         let date = thread.date();
-        let made = head::response(response.head.get(), method, promised, &date, alternative);
+        let made =
+            head::response(response.head.get(), method, promised, &date, alternative.as_deref());
         let priority = priority(work, response);
         let has_content = response.has_content(&work.request);
         let Response { body, filters, trailers, .. } = response;

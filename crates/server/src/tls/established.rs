@@ -1,11 +1,15 @@
 //! An established connection, as the pipeline sees it.
 
+use std::borrow::Cow;
+
 use howdah_config::{CipherPolicy, RootTemplate, SiteTls, TlsVersion};
+use howdah_http::{Request, Scheme};
 use howdah_site::Site;
 use http::HeaderValue;
 
 use super::TlsPolicy;
 use crate::front::Thread;
+use crate::quic::Offer;
 
 /// An encrypted connection after its handshake.
 #[derive(Debug)]
@@ -14,11 +18,20 @@ pub(crate) struct EstablishedTls {
     pub(crate) facts: howdah_http::Tls,
     /// The site whose certificate the client has seen.
     pub(crate) site: usize,
-    /// The value of Alt-Svc; `None`: nothing else serves the same.
-    pub(crate) alternative: Option<HeaderValue>,
+    /// HTTP/3 on the listener's port; `None`: nothing else serves the same.
+    pub(crate) alternative: Option<Offer>,
 }
 
 impl EstablishedTls {
+    /// Returns the value of Alt-Svc in the response to `request`; `None` for no such field.
+    pub(crate) fn alternative(&self, request: &Request) -> Option<Cow<'_, HeaderValue>> {
+        let offer = self.alternative.as_ref()?;
+        Some(match request.authority.is_empty() {
+            true => offer.own(),
+            false => offer.of_port(request.port().unwrap_or(howdah_config::HTTPS_PORT)),
+        })
+    }
+
     /// Whether a request for `host` of `site` must not be answered on this connection: the client
     /// has seen a certificate of another site, which is not for that host (RFC 9110 §7.4).
     pub(crate) fn is_misdirected(
@@ -69,7 +82,12 @@ fn meets(facts: &howdah_http::Tls, wanted: &SiteTls) -> bool {
 
 /// The destination of redirects of requests in the clear: the port for https of each site.
 #[derive(Debug, Default)]
-pub(crate) struct HttpsPorts(Vec<HttpsPort>);
+pub(crate) struct HttpsPorts {
+    /// By site.
+    sites: Vec<HttpsPort>,
+    /// By listener, its actual port.
+    listeners: Vec<Option<u16>>,
+}
 
 /// The port for https of a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,18 +126,22 @@ impl HttpsPorts {
             let usual = there.clone().find(|port| **port == howdah_config::HTTPS_PORT);
             usual.or(there.next()).map_or(HttpsPort::Missing, |port| HttpsPort::Is(*port))
         };
-        HttpsPorts(config.sites.iter().map(of_site).collect())
+        HttpsPorts {
+            sites: config.sites.iter().map(of_site).collect(),
+            listeners: ports.to_vec(),
+        }
     }
 
-    /// Decides what becomes of a request in the clear; `None`: the request is answered as it is.
-    /// Which names the certificates of a closed site are for is unknown, so all are refused.
+    /// Decides what becomes of a request in the clear, which came to that listener; `None`: the
+    /// request is answered as it is. Which names the certificates of a closed site are for is
+    /// unknown, so all are refused.
     pub(crate) fn settle(
         &self,
         tls: &TlsPolicy,
         site: &Site,
-        request: &howdah_http::Request,
+        (request, listener): (&Request, usize),
     ) -> Option<InTheClear> {
-        let port = *self.0.get(site.number()).filter(|port| **port != HttpsPort::None)?;
+        let port = *self.sites.get(site.number()).filter(|port| **port != HttpsPort::None)?;
         let host = std::str::from_utf8(request.host()).ok()?.to_ascii_lowercase();
         let target = &request.target;
         if host.is_empty() || !may_redirect(site, request) {
@@ -135,18 +157,26 @@ impl HttpsPorts {
             return Some(InTheClear::Refused);
         };
         let mut url = format!("https://{host}");
-        if port != howdah_config::HTTPS_PORT {
+        if port != howdah_config::HTTPS_PORT && !self.is_mapped(request, listener) {
             url.push_str(&format!(":{port}"));
         }
         Some(InTheClear::Redirected([url.as_bytes(), target].concat()))
+    }
+
+    /// Whether the client has used the usual port of http, and something before this server leads
+    /// it to the listener's port: a container's ports, a firewall or a proxy. The usual port of
+    /// https is mapped as well then.
+    fn is_mapped(&self, request: &Request, listener: usize) -> bool {
+        let own = self.listeners.get(listener).copied().flatten();
+        request.port().is_none() && own != Some(Scheme::Http.default_port())
     }
 }
 
 /// Whether a request in the clear is redirected to https, if the site has a certificate for its
 /// host.
-pub(crate) fn may_redirect(site: &Site, request: &howdah_http::Request) -> bool {
+pub(crate) fn may_redirect(site: &Site, request: &Request) -> bool {
     let (tls, target) = (&site.config().tls, &request.target);
-    let is_in_the_clear = request.scheme == howdah_http::Scheme::Http;
+    let is_in_the_clear = request.scheme == Scheme::Http;
     let is_exempt = !target.starts_with(b"/") || is_challenge(target);
     tls.is_on() && tls.redirect && is_in_the_clear && !is_exempt
 }

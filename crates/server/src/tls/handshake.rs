@@ -11,7 +11,6 @@ use std::time::Instant;
 
 use howdah_http::CertificateVariables;
 use howdah_site::Sites;
-use http::HeaderValue;
 use rustls::server::{Accepted, Acceptor};
 use rustls::{ServerConfig, ServerConnection};
 use tokio::net::TcpStream;
@@ -24,6 +23,7 @@ use super::policy;
 use crate::front::Thread;
 use crate::log::Level;
 use crate::net::{EncryptedTransport, Peer, RecordMeter, Watch, task_waker};
+use crate::quic::Offer;
 
 /// Bytes of the client's first flight that are read at once.
 const ROOM: usize = 4096;
@@ -303,8 +303,8 @@ fn no_certificate(name: Option<&str>) -> NoCertificate {
     name.map_or(NoCertificate::NoName, NoCertificate::Name)
 }
 
-/// Returns the value of Alt-Svc; `None`: HTTP/3 does not serve the same.
-fn alternative(thread: &Thread, peer: &Peer) -> Option<HeaderValue> {
+/// Returns the offer of HTTP/3; `None`: HTTP/3 does not serve the same.
+fn alternative(thread: &Thread, peer: &Peer) -> Option<Offer> {
     let offer = thread.shared.quic.as_ref()?.offer(peer.listener)?;
     (!peer.is_proxy).then(|| offer.clone())
 }

@@ -7,3 +7,4 @@ mod head;
 mod life;
 mod programs;
 mod streams;
+mod unread;

@@ -309,6 +309,19 @@ impl Wire {
         std::mem::take(&mut self.input)
     }
 
+    /// Reads to the end. Returns whether the server has ended its side in order: over TLS, with a
+    /// goodbye.
+    pub fn ends_in_order(&mut self) -> bool {
+        let mut room = vec![0; 1 << 16];
+        loop {
+            match self.read(&mut room) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
     /// Reads a reply, or whatever there is until the connection ends.
     pub fn rest_or_reply(&mut self) -> Vec<u8> {
         loop {

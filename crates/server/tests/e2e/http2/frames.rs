@@ -129,6 +129,11 @@ pub fn field(name: &str, value: &str) -> Vec<u8> {
 
 /// The head of a GET.
 pub fn get(target: &str) -> Vec<u8> {
-    let line = [(":method", "GET"), (":scheme", "http"), (":path", target), (":authority", "x")];
+    head("GET", target)
+}
+
+/// The head of a request with that method.
+pub fn head(method: &str, target: &str) -> Vec<u8> {
+    let line = [(":method", method), (":scheme", "http"), (":path", target), (":authority", "x")];
     line.iter().flat_map(|(name, value)| field(name, value)).collect()
 }

@@ -110,7 +110,8 @@ fn clients_without_a_certificate_are_refused_or_told_apart() {
     }
     // Other protocols tell of HTTP/3 there, too.
     let mut wire = authority.connect(address, "both.example", Trust::Tls13);
-    let reply = wire.ask("GET", "/a.txt", &[("Host", "both.example")], b"");
+    let host = format!("both.example:{}", address.port());
+    let reply = wire.ask("GET", "/a.txt", &[("Host", &host)], b"");
     assert_eq!(reply.field("alt-svc"), Some(&*format!("h3=\":{}\"; ma=86400", address.port())));
 }
 

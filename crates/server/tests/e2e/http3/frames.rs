@@ -1,5 +1,7 @@
 //! Requests whose frames a test writes itself: empty and short ones, cut ones, repeated fields.
 
+use std::time::{Duration, Instant};
+
 use h3::error::Code;
 use quinn::{ConnectionError, ReadToEndError, VarInt};
 
@@ -76,6 +78,35 @@ fn an_upload_goes_on_behind_an_empty_frame() {
     let short: Vec<u8> = [head, [DATA, 1, b'x'].repeat(100_000)].concat();
     let answer = exchange(&client, &short).unwrap();
     assert!(answer.ends_with(b"length 100000."), "{}", answer.escape_ascii());
+}
+
+/// Sends a short content after the response to its request. Returns whether the server has told the
+/// client not to send it.
+fn is_stopped_after_the_response(client: &Http3) -> bool {
+    let connection = client.connection.clone();
+    client.run(async move {
+        let (mut send, mut receive) = connection.open_bi().await.unwrap();
+        send.write_all(&frame(HEADERS, &section(POST, "/none"))).await.unwrap();
+        receive.read_to_end(100_000).await.unwrap();
+        let sent = send.write_all(&frame(DATA, b"a=b")).await;
+        sent.is_err() || send.finish().is_err() || send.stopped().await.unwrap().is_some()
+    })
+}
+
+#[test]
+fn a_short_content_is_taken_after_the_response() {
+    let served = Served::new(&[("a.txt", "hello")]);
+    let client = served.connect();
+    for _ in 0..20 {
+        let began = Instant::now();
+        let is_stopped = is_stopped_after_the_response(&client);
+        // The server waits two seconds for the rest of the content.
+        if began.elapsed() < Duration::from_millis(1500) {
+            assert!(!is_stopped);
+            return;
+        }
+    }
+    panic!("the machine is too slow for this test");
 }
 
 #[test]

@@ -83,10 +83,18 @@ fn other_protocols_tell_of_it() {
     ]);
     let address = served.site.server.address();
     let mut wire = served.authority.connect(address, "a.example", Trust::Tls13);
-    let expected = format!("h3=\":{}\"; ma=86400", address.port());
-    for target in ["/a.txt", "/a.txt", "/none"] {
-        let reply = wire.ask("GET", target, &[("Host", "a.example")], b"");
-        assert_eq!(reply.field("alt-svc"), Some(expected.as_str()), "{target}");
+    let of_port = |port: u16| format!("h3=\":{port}\"; ma=86400");
+    let named = format!("a.example:{}", address.port());
+    for (host, port) in [
+        (named.as_str(), address.port()),
+        // The ports are mapped: the client reaches the one that it has used.
+        ("a.example", 443),
+        ("a.example:8443", 8443),
+    ] {
+        for target in ["/a.txt", "/a.txt", "/none"] {
+            let reply = wire.ask("GET", target, &[("Host", host)], b"");
+            assert_eq!(reply.field("alt-svc"), Some(&*of_port(port)), "{host} {target}");
+        }
     }
     let own = wire.ask("GET", "/own.txt", &[("Host", "a.example")], b"");
     assert_eq!((own.field("alt-svc"), own.text()), (Some("clear"), "own"));

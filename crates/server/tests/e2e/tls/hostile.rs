@@ -412,6 +412,25 @@ fn a_wait_in_the_handshake_is_no_wait_for_others() {
     assert_eq!((first[0], first[5]), (HANDSHAKE, 2), "the server's first message");
 }
 
+#[test]
+fn a_client_that_takes_nothing_is_not_waited_for_twice() {
+    let authority = Authority::new();
+    let folder = client::files(&[("a", &authority.certify(&["a.example"]))]);
+    let config = format!(
+        "{LISTEN}[limits]\nsend_timeout = \"2s\"\n[[site]]\nhosts = [\"a.example\"]\n\
+         root = \"public\"\nphp = false\n\
+         tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\" }}\n",
+        folder.path().display()
+    );
+    let site = Site::configured(&[], &config);
+    site.file("big.bin", vec![b'x'; 64 << 20]);
+    let mut wire = authority.connect(site.server.addresses()[1], "a.example", Trust::Tls13);
+    wire.request("GET", "/big.bin", &[("Host", "a.example")], b"");
+    site.server.wait_for_log("nothing was taken for `send_timeout`");
+    // A server that waits again would send the rest of what it has encrypted, and a goodbye.
+    assert!(!wire.ends_in_order());
+}
+
 /// The last bytes of a response wait in the server, the socket is full, and the rest of the request
 /// is still to come.
 #[test]

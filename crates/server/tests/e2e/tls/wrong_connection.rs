@@ -23,10 +23,14 @@ fn requests_in_the_clear_are_redirected_to_https() {
     );
     let port = site.server.addresses()[1].port();
     let to = |host: &str, target: &str| format!("https://{host}:{port}{target}");
+    let mapped = |host: &str, target: &str| format!("https://{host}{target}");
+    let named = format!("a.example:{}", site.server.address().port());
     for (method, host, target, status, location) in [
-        ("GET", "a.example", "/a.txt?b=%20c", 301, Some(to("a.example", "/a.txt?b=%20c"))),
+        ("GET", &*named, "/a.txt?b=%20c", 301, Some(to("a.example", "/a.txt?b=%20c"))),
         ("HEAD", "A.EXAMPLE:8080", "/a.txt", 301, Some(to("a.example", "/a.txt"))),
-        ("POST", "a.example", "/none", 308, Some(to("a.example", "/none"))),
+        // The client has used port 80, which something else has led here: 443 is led here, too.
+        ("GET", "a.example", "/a.txt", 301, Some(mapped("a.example", "/a.txt"))),
+        ("POST", "a.example", "/none", 308, Some(mapped("a.example", "/none"))),
         // The site's certificate is not for this name: a browser could not follow.
         ("GET", "b.example", "/a.txt", 200, None),
         ("GET", "a.example", "/.well-known/acme-challenge/token", 200, None),
@@ -48,7 +52,10 @@ fn requests_in_the_clear_are_redirected_to_https() {
     let mut proxy = crate::wire::Wire::connect_from([127, 0, 0, 9], site.server.address());
     for (scheme, status) in [("https", 200), ("http", 301)] {
         let fields = [("Host", "a.example"), ("X-Forwarded-Proto", scheme)];
-        assert_eq!(proxy.ask("GET", "/a.txt", &fields, b"").status, status, "{scheme}");
+        let reply = proxy.ask("GET", "/a.txt", &fields, b"");
+        assert_eq!(reply.status, status, "{scheme}");
+        let location = (status == 301).then(|| mapped("a.example", "/a.txt"));
+        assert_eq!(reply.field("location"), location.as_deref(), "{scheme}");
     }
     let mut wire = authority.connect(site.server.addresses()[1], "a.example", Trust::Tls13);
     assert_eq!(wire.ask("GET", "/a.txt", &[("Host", "a.example")], b"").status, 200);
