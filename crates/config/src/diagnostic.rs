@@ -176,7 +176,7 @@ impl<'t> MistakeCollector<'t> {
 
     /// Adds a mistake for each key of `table` that is not among `known`.
     pub(crate) fn unknown_keys(&mut self, table: &DeTable<'_>, place: &str, known: &[&str]) {
-        for key in table.keys() {
+        for (key, value) in table {
             let name: &str = key.get_ref();
             if known.contains(&name) {
                 continue;
@@ -186,7 +186,7 @@ impl<'t> MistakeCollector<'t> {
             } else {
                 format!("in {place}")
             };
-            let help = match (nearest(name, known), reference::section_of(name)) {
+            let help = match (nearest(name, known), reference::section_of(name, value.get_ref())) {
                 (Some(near), _) => format!("did you mean `{near}`?"),
                 (None, Some(section)) => format!("`{name}` belongs {section}"),
                 (None, None) => format!("the keys {where_} are: {}", known.join(", ")),

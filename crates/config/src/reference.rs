@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use toml::de::DeValue;
+
 use crate::acme::Acme;
 use crate::section::{ConfigTable, Key};
 use crate::settings::{
@@ -52,8 +54,13 @@ pub fn chapters() -> Vec<Chapter> {
     ]
 }
 
-/// The sections that may contain a key called `name`, as in `belongs in [limits]`.
-pub(crate) fn section_of(name: &str) -> Option<String> {
+/// The section that may contain a key called `name` with such a value, as in `belongs in
+/// [limits]`.
+pub(crate) fn section_of(name: &str, value: &DeValue<'_>) -> Option<String> {
+    if name == "tls" && !matches!(value, DeValue::Boolean(true)) {
+        // Listeners have a key of this name as well, which is true or false.
+        return Some("in [[site]]".to_owned());
+    }
     let chapter = chapters()
         .into_iter()
         .find(|chapter| chapter.keys.iter().any(|key| key.name == name))?;

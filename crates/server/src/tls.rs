@@ -28,7 +28,7 @@ pub(crate) use self::handshake::{accept, is_hello};
 pub(crate) use self::internal::LocalAuthority;
 pub(crate) use self::pair::{PairText, SitePairs, names_left_out, read};
 pub(crate) use self::policy::{TlsPolicy, TlsStart, fill_random};
-pub(crate) use self::quic::{quic_established, quic_sessions, quic_takes_early_data};
+pub(crate) use self::quic::{quic_established, quic_failure, quic_sessions, quic_takes_early_data};
 pub(crate) use self::tickets::{LIFETIME as TICKET_LIFETIME, TicketKeys};
 pub(crate) use self::upstreams::{
     UpstreamSettings, handshake_advice, server_name, upstream_settings,

@@ -55,6 +55,19 @@ fn read_table(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -
     const HELP: &str =
         "write `tls = { cert = \"/path/to/fullchain.pem\", key = \"/path/to/privkey.pem\" }`";
     let read = Table::<SiteTls>::read(value, report)?;
+    let has = |key| value.get_ref().get(key).is_some();
+    if has("client_verify") && !has("client_ca") {
+        report.add(
+            value.span(),
+            "`client_verify` without `client_ca`: no client is asked for a certificate",
+            Some(
+                "name the authorities of the clients with `client_ca = \"/path/to/ca.pem\"`, or \
+                  remove `client_verify`"
+                    .to_owned(),
+            ),
+        );
+        return None;
+    }
     if read.early_data && read.client_ca.is_some() {
         report.add(
             value.span(),
@@ -70,7 +83,7 @@ fn read_table(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -
         _ if read.source != CertificateSource::Files => {
             "the certificates come from an authority, and from files as well"
         }
-        (0, 0) if value.get_ref().get("cert").is_some() => return Some(read),
+        (0, 0) if has("cert") => return Some(read),
         (0, 0) => "the table has no certificate",
         (_, 0) => "the certificate has no key",
         (0, _) => "the key has no certificate",

@@ -41,8 +41,8 @@ section! {
         /// [https.md](https.md).
         client_ca ("client_ca"): Option<PathBuf> as Optional<FilePath> = None,
             "Visitors have no certificates.";
-        /// With `client_ca`: `"require"` refuses clients without a certificate, also those over
-        /// http; `"optional"` serves them.
+        /// With `client_ca`, and not without it: `"require"` refuses clients without a certificate,
+        /// also those over http; `"optional"` serves them.
         client_verify ("client_verify"): ClientVerify as Verify = ClientVerify::Require,
             "A site that names authorities wants their clients alone.";
         /// Whether clients that come back may send requests before the end of the handshake

@@ -91,6 +91,18 @@ fn mistakes_and_what_is_said_about_them() {
             vec!["unknown key `workers` at the top level", "belongs in [site.php]"],
         ),
         (
+            &format!("tls = [{{ cert = \"a\", key = \"b\" }}]\n{site}"),
+            vec!["unknown key `tls` at the top level", "belongs in [[site]]"],
+        ),
+        (
+            &format!("tls = true\n{site}"),
+            vec!["unknown key `tls` at the top level", "belongs in a table of `listen`"],
+        ),
+        (
+            &format!("{site}tls = {{ from = \"internal\", client_verify = \"require\" }}"),
+            vec!["`client_verify` without `client_ca`", "remove `client_verify`"],
+        ),
+        (
             &format!("{site}body = \"1M\""),
             vec!["unknown key `body` in [[site]]", "belongs in [limits]"],
         ),

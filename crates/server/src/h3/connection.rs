@@ -21,7 +21,7 @@ use ::h3::server;
 use bytes::Bytes;
 use quinn::VarInt;
 
-use super::client_meter::ClientMeter;
+use super::client_meter::{ClientExcess, ClientMeter};
 use super::stream;
 use super::transport::{QuicTransport, TransportFacts};
 use crate::front::{OnlyTunnels, Thread};
@@ -79,8 +79,8 @@ enum H3Event {
 enum ConnectionEnd {
     /// Nothing is left to do.
     Done,
-    /// The client has exceeded this key of `[http3]`.
-    Excess(&'static str),
+    /// The client has exceeded this limit.
+    Excess(ClientExcess),
     /// A request violates the protocol.
     Violation(Code),
     Failed(ConnectionError),
@@ -123,9 +123,9 @@ pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer:
     };
     let code = match end {
         ConnectionEnd::Done => Code::H3_NO_ERROR,
-        ConnectionEnd::Excess(key) => {
-            thread.counters().count_limit("http3", key);
-            shared.say(&format!("HTTP/3 connection closed: the client exceeds `{key}` of [http3]"));
+        ConnectionEnd::Excess(excess) => {
+            thread.counters().count_limit("http3", excess.key());
+            shared.say(&format!("HTTP/3 connection closed: the client {excess}"));
             Code::H3_EXCESSIVE_LOAD
         }
         ConnectionEnd::Violation(code) => {
@@ -188,8 +188,8 @@ impl H3Connection {
         self.shared.thread.look_for_responses();
         loop {
             let accepted = pin!(self.frames.accept()).poll(context);
-            if let Some(key) = self.shared.accepted.meter.excess() {
-                return Poll::Ready(ConnectionEnd::Excess(key));
+            if let Some(excess) = self.shared.accepted.meter.excess() {
+                return Poll::Ready(ConnectionEnd::Excess(excess));
             }
             if let Some(code) = self.shared.accepted.violation() {
                 return Poll::Ready(ConnectionEnd::Violation(code));

@@ -30,6 +30,8 @@ struct ReceivedFrames {
     chunk: Bytes,
     /// Bytes since the last ones of content, or since the begin.
     unseen: Cell<u64>,
+    /// The request's head was read.
+    has_head: bool,
     has_ended: bool,
     is_websocket: bool,
 }
@@ -49,6 +51,7 @@ impl StreamFrames {
             frames: RequestFrames::default(),
             chunk: Bytes::new(),
             unseen: Cell::new(0),
+            has_head: false,
             has_ended: false,
             is_websocket: false,
         })))
@@ -114,13 +117,14 @@ impl ReceivedFrames {
                 Err(mistake) => return self.fail(mistake),
             };
             self.chunk.advance(used);
-            self.shared.meter.count_undecoded(&self.unseen, used);
+            self.shared.meter.count_undecoded(&self.unseen, used, self.has_head);
             if self.shared.meter.excess().is_some() {
                 return self.broken();
             }
             match part {
                 Some(FramePart::Head(section)) => {
                     self.unseen.set(0);
+                    self.has_head = true;
                     return Poll::Ready(Ok(Some(StreamPart::Head(section))));
                 }
                 Some(FramePart::Content(length)) => {

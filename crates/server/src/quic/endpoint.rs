@@ -162,7 +162,7 @@ async fn finish(thread: &Thread, connecting: Connecting) -> Result<quinn::Connec
     watch.set_idle(true);
     let mut connected = pin!(connected(connecting));
     poll_fn(|context| match connected.as_mut().poll(context) {
-        Poll::Ready(result) => Poll::Ready(result.map_err(|error| error.to_string())),
+        Poll::Ready(result) => Poll::Ready(result.map_err(tls::quic_failure)),
         Poll::Pending if watch.is_expired() => {
             Poll::Ready(Err("it took longer than `handshake_timeout`".to_owned()))
         }

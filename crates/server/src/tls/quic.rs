@@ -19,7 +19,7 @@ use quinn_proto::crypto::{
     Session, UnsupportedVersion,
 };
 use quinn_proto::transport_parameters::TransportParameters;
-use quinn_proto::{ConnectionId, Side, TransportError};
+use quinn_proto::{ConnectionId, Side, TransportError, TransportErrorCode};
 use rustls::pki_types::CertificateDer;
 use rustls::server::{
     Acceptor, ClientHello, ProducesTickets, ResolvesServerCert, StoresServerSessions,
@@ -27,6 +27,7 @@ use rustls::server::{
 use rustls::sign::CertifiedKey;
 use rustls::{CipherSuite, ServerConfig, version};
 
+use super::certificates::NoCertificate;
 use super::established::EstablishedTls;
 use super::handshake::site_for;
 use super::policy::{QuicSite, TlsPolicy, accept_early_data, provider, shows_others};
@@ -34,6 +35,9 @@ use super::tickets::{SiteTickets, Tickets};
 use super::{certificate_variables, client_sessions, facts};
 use crate::front::FrontShared;
 use crate::protocols;
+
+/// The alert for a name without a certificate (RFC 6066 §3).
+const UNRECOGNIZED_NAME: u8 = 112;
 
 /// Returns what begins the sessions of a listener's connections. `address` is the listener's own.
 ///
@@ -60,6 +64,19 @@ pub(crate) fn quic_sessions(
         tickets: Arc::clone(tickets),
         site: Arc::new(site),
     }))
+}
+
+/// Returns why a handshake failed. A client without a certificate for its name is told of as over
+/// TCP.
+pub(crate) fn quic_failure(error: quinn::ConnectionError) -> String {
+    match error {
+        quinn::ConnectionError::TransportError(TransportError { code, reason, .. })
+            if code == TransportErrorCode::crypto(UNRECOGNIZED_NAME) =>
+        {
+            reason
+        }
+        other => other.to_string(),
+    }
 }
 
 /// Returns the facts about a connection whose handshake is over.
@@ -107,6 +124,8 @@ struct Notes {
     is_resumed: AtomicBool,
     /// The client may send early data.
     takes_early_data: AtomicBool,
+    /// There is no certificate for the client.
+    missing: OnceLock<NoCertificate>,
 }
 
 /// The settings of sessions, without what each session has for itself.
@@ -235,12 +254,12 @@ struct SiteOfClient {
 }
 
 impl SiteOfClient {
-    /// Returns the site for a client that asks for `name`; `None`: it has no certificate.
-    fn find(&self, name: Option<&str>) -> Option<(&TlsPolicy, usize)> {
+    /// Returns the site for a client that asks for `name`.
+    fn find(&self, name: Option<&str>) -> Result<(&TlsPolicy, usize), NoCertificate> {
         let SiteOfClient { shared, listener, address } = self;
-        let tls = shared.tls.as_ref()?;
-        let site = site_for(&shared.sites, tls, *listener, *address, name).ok()?;
-        Some((tls, site))
+        let tls = shared.tls.as_ref().ok_or(NoCertificate::NoName)?;
+        let site = site_for(&shared.sites, tls, *listener, *address, name)?;
+        Ok((tls, site))
     }
 }
 
@@ -270,7 +289,8 @@ struct NotingResolver {
 impl ResolvesServerCert for NotingResolver {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let name = hello.server_name();
-        let (tls, site) = self.site.find(name)?;
+        let found = self.site.find(name);
+        let (tls, site) = found.map_err(|why| self.notes.missing.set(why)).ok()?;
         // No session of another site shows a certificate whose site makes demands.
         if own_number(site, &tls.of_quic(site)?) != self.own {
             return None;
@@ -396,7 +416,7 @@ impl Awaited {
         }
         // The session itself answers a message that cannot be read.
         let accepted = acceptor.accept().ok()??;
-        let (tls, site) = self.sessions.site.find(accepted.client_hello().server_name())?;
+        let (tls, site) = self.sessions.site.find(accepted.client_hello().server_name()).ok()?;
         let demands = tls.of_quic(site)?;
         own_number(site, &demands).map(|number| (number, demands))
     }
@@ -406,6 +426,24 @@ impl Awaited {
 const HANDSHAKE: u8 = 22;
 /// The most bytes of a record (RFC 8446 §5.1).
 const LONGEST_RECORD: usize = 1 << 14;
+
+impl NotedSession {
+    /// Gives the session bytes of the handshake, once its settings are known.
+    fn read(&mut self, bytes: &[u8]) -> Result<bool, TransportError> {
+        let Some(mut awaited) = self.awaited.take() else {
+            return self.session.read_handshake(bytes);
+        };
+        if !awaited.take(bytes) {
+            self.awaited = Some(awaited);
+            return Ok(false);
+        }
+        if let Some(site) = awaited.own_site() {
+            let Awaited { sessions, version, parameters, .. } = &awaited;
+            (self.session, self.notes) = sessions.begin(Some(site), *version, parameters);
+        }
+        self.session.read_handshake(&awaited.message)
+    }
+}
 
 impl Session for NotedSession {
     fn initial_keys(&self, id: &ConnectionId, side: Side) -> Keys {
@@ -436,18 +474,16 @@ impl Session for NotedSession {
     }
 
     fn read_handshake(&mut self, bytes: &[u8]) -> Result<bool, TransportError> {
-        let Some(mut awaited) = self.awaited.take() else {
-            return self.session.read_handshake(bytes);
-        };
-        if !awaited.take(bytes) {
-            self.awaited = Some(awaited);
-            return Ok(false);
+        let read = self.read(bytes);
+        match self.notes.missing.get().filter(|_| read.is_err()) {
+            // The library has another alert for this, which says nothing of names.
+            Some(missing) => Err(TransportError {
+                code: TransportErrorCode::crypto(UNRECOGNIZED_NAME),
+                frame: None,
+                reason: missing.to_string(),
+            }),
+            None => read,
         }
-        if let Some(site) = awaited.own_site() {
-            let Awaited { sessions, version, parameters, .. } = &awaited;
-            (self.session, self.notes) = sessions.begin(Some(site), *version, parameters);
-        }
-        self.session.read_handshake(&awaited.message)
     }
 
     fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {

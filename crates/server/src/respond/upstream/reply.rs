@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use howdah_http::h1::{ChunkedDecoder, Framing, ParsedResponse, parse_response, worth_parsing};
-use howdah_http::{Limits, Method, ResponseHead, Status, members};
+use howdah_http::{Limits, Method, Refusal, ResponseHead, Status, members};
 use tokio::io::AsyncRead;
 use tokio::time::{Sleep, sleep};
 
@@ -48,6 +48,8 @@ pub(super) enum UpstreamFailure {
     Short,
     /// Nothing was received or sent for `upstream_timeout`.
     Silent,
+    /// The fields of the response go beyond [`HEAD_LIMITS`].
+    TooLarge(&'static str),
     /// The response is not valid HTTP/1.
     Malformed(&'static str),
     /// The request's content cannot be read from its file.
@@ -64,6 +66,7 @@ impl UpstreamFailure {
             UpstreamFailure::Handshake(_)
             | UpstreamFailure::Broken(_)
             | UpstreamFailure::Short
+            | UpstreamFailure::TooLarge(_)
             | UpstreamFailure::Malformed(_) => Status::BAD_GATEWAY,
             UpstreamFailure::Silent => Status::GATEWAY_TIMEOUT,
             UpstreamFailure::Storage(_) => Status::INTERNAL_SERVER_ERROR,
@@ -87,11 +90,24 @@ impl fmt::Display for UpstreamFailure {
                 f.write_str("it closed the connection before its response was complete")
             }
             UpstreamFailure::Silent => f.write_str("it has not gone on for `upstream_timeout`"),
+            UpstreamFailure::TooLarge(why) => write!(
+                f,
+                "its response has too large a head: {why}; at most {} bytes in {} fields are \
+                 taken, which no key changes",
+                HEAD_LIMITS.fields_total, HEAD_LIMITS.field_count
+            ),
             UpstreamFailure::Malformed(why) => write!(f, "its response is malformed: {why}"),
             UpstreamFailure::Storage(error) => {
                 write!(f, "the request's content cannot be read again: {error}")
             }
         }
+    }
+}
+
+fn refused(refusal: Refusal) -> UpstreamFailure {
+    match refusal.status {
+        Status::REQUEST_HEADER_FIELDS_TOO_LARGE => UpstreamFailure::TooLarge(refusal.why),
+        _ => UpstreamFailure::Malformed(refusal.why),
     }
 }
 
@@ -258,7 +274,7 @@ impl Reply {
                 true => parse_response(there, &method, &HEAD_LIMITS),
                 false => Ok(None),
             };
-            let parsed = parsed.map_err(|refusal| UpstreamFailure::Malformed(refusal.why))?;
+            let parsed = parsed.map_err(refused)?;
             let Some(ParsedResponse {
                 head,
                 head_length,
@@ -362,8 +378,7 @@ impl Reply {
                 }
                 Left::Chunks(decoder) => {
                     let decoded = decoder.decode(there);
-                    let decoded =
-                        decoded.map_err(|refusal| UpstreamFailure::Malformed(refusal.why))?;
+                    let decoded = decoded.map_err(refused)?;
                     if decoded.done {
                         if let (Some(place), Some(fields)) =
                             (&self.trailers, decoder.take_trailers())

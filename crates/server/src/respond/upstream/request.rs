@@ -8,7 +8,7 @@ use howdah_site::{Client, Ruled};
 use super::websocket_key::WebsocketKey;
 
 /// Hop-by-hop fields (RFC 9110 §7.6.1), and fields that are made anew for the upstream.
-const OURS: [&[u8]; 14] = [
+const OURS: [&[u8]; 15] = [
     b"connection",
     b"content-length",
     b"expect",
@@ -22,6 +22,7 @@ const OURS: [&[u8]; 14] = [
     b"upgrade",
     b"x-forwarded-for",
     b"x-forwarded-host",
+    b"x-forwarded-proto",
     b"x-forwarded-server",
 ];
 
@@ -75,6 +76,8 @@ pub(super) fn request_head(
         let all: Vec<&[u8]> = sent.filter(|value| !value.is_empty()).collect();
         head.push(name, &all.join(&b", "[..]));
     }
+    // Apache sends no such field. An upstream cannot know otherwise that the client speaks https.
+    head.push(b"X-Forwarded-Proto", client.request().scheme.as_str().as_bytes());
     if let Some(length) = length {
         head.push(b"Content-Length", length.to_string().as_bytes());
     }

@@ -121,8 +121,13 @@ fn requests_are_handed_on() {
     let files = [(".htaccess", rules.as_str()), ("file.txt", "a file"), ("app/chunks", "a file")];
     let site = site(&format!("[{url:?}]"), &files);
     let mut wire = site.connect();
-    let fields =
-        [("X-Forwarded-For", "192.0.2.9"), ("Connection", "X-Own"), ("X-Own", "1"), ("Proxy", "x")];
+    let fields = [
+        ("X-Forwarded-For", "192.0.2.9"),
+        ("Connection", "X-Own"),
+        ("X-Own", "1"),
+        ("Proxy", "x"),
+        ("X-Forwarded-Proto", "https"),
+    ];
     let reply = wire.ask("GET", "/app/echo?a=b%20c", &fields, b"");
     assert_eq!(reply.status, 200, "{}", reply.text());
     let authority = url.strip_prefix("http://").unwrap();
@@ -137,6 +142,12 @@ fn requests_are_handed_on() {
     for line in ["X-Made: by-hand", "X-Forwarded-For: 192.0.2.9, 127.0.0.1", "X-Forwarded-Host: "] {
         assert!(reply.text().contains(line), "{line}: {}", reply.text());
     }
+    let schemes: Vec<&str> = reply
+        .text()
+        .lines()
+        .filter(|line| line.starts_with("X-Forwarded-Proto"))
+        .collect();
+    assert_eq!(schemes, ["X-Forwarded-Proto: http"], "the client's own is replaced");
     assert!(!reply.text().contains("X-Own") && !reply.text().contains("Proxy"), "{}", reply.text());
     assert_eq!(
         (reply.field("x-end"), reply.field("x-hop"), reply.field("x-site")),

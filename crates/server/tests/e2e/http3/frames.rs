@@ -9,7 +9,7 @@ use super::client::Http3;
 use super::{Served, Special};
 use crate::support::has_php;
 
-const DATA: u8 = 0;
+pub(super) const DATA: u8 = 0;
 pub(super) const HEADERS: u8 = 1;
 
 /// A frame with a payload of less than 16 KiB.
@@ -28,7 +28,7 @@ pub(super) fn section(method: u8, target: &str) -> Vec<u8> {
 }
 
 /// `:method: POST` and `:method: GET`.
-const POST: u8 = 0xd4;
+pub(super) const POST: u8 = 0xd4;
 pub(super) const GET: u8 = 0xd1;
 
 /// Sends `bytes` on a new stream, and ends it. Returns what the server sends there.

@@ -8,6 +8,7 @@ use h3::error::Code;
 use quinn::{ConnectionError, Endpoint, VarInt};
 
 use super::client::{Http3, handshake, reply, settings};
+use super::frames::{DATA, HEADERS, POST, frame, section};
 use super::{Served, Special, configured};
 use crate::support::wait_until;
 use crate::tls::client::{Authority, files};
@@ -72,6 +73,39 @@ fn a_head_without_end() {
     let begin = [&[1][..], &(0xd_u64 << 60).to_be_bytes()].concat();
     assert_eq!(Raw::connect(&served).flood(true, &begin, &[0; 1000]), excessive());
     is_named(&served, "header_list");
+}
+
+#[test]
+fn empty_frames_of_content_without_end() {
+    let served = served("header_list = \"16K\"");
+    let head = frame(HEADERS, &section(POST, "/none"));
+    let empty = frame(DATA, b"").repeat(1000);
+    assert_eq!(Raw::connect(&served).flood(true, &head, &empty), excessive());
+    served.site.server.wait_for_log(
+        "the client sends frames without content, or trailers, of more than 4 times `header_list` \
+         of [http3]",
+    );
+    assert_eq!(served.site.limits_met("http3", "header_list"), 1);
+    assert_eq!(served.connect().get("/a.txt").text(), "hello");
+}
+
+#[test]
+fn a_name_without_a_certificate_gets_an_alert_that_says_so() {
+    let authority = Authority::new();
+    let served = served("");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let settings = settings(authority.pem().as_bytes());
+    let refused = runtime.block_on(async {
+        let endpoint = Endpoint::client("127.0.0.2:0".parse().unwrap()).unwrap();
+        handshake(&endpoint, &settings, served.site.server.address(), "unknown.example").await
+    });
+    let Err(ConnectionError::ConnectionClosed(close)) = refused else {
+        panic!("{refused:?}");
+    };
+    // `unrecognized_name` (RFC 6066 §3, RFC 9001 §4.8).
+    assert_eq!(u64::from(close.error_code), 0x100 + 112, "{close:?}");
+    let line = "the QUIC handshake failed: there is no certificate for \"unknown.example\"";
+    served.site.server.wait_for_log(line);
 }
 
 #[test]
