@@ -2,6 +2,7 @@
 //! directive and condition in the order in which they act. The request is resolved by the server's
 //! code, against the same disk. Scripts are not run.
 
+mod encryption;
 mod host;
 mod on_demand;
 mod question;
@@ -17,7 +18,7 @@ use howdah_htaccess::WorkBudget;
 use howdah_htaccess::modules::auth::password;
 use howdah_htaccess::modules::filter::Filter;
 use howdah_htaccess::trace::TraceEvent;
-use howdah_http::{Request, ResponseHead};
+use howdah_http::{Request, ResponseHead, Scheme};
 use howdah_site::{Scratch, Site, Sites};
 
 use self::host::pool_user;
@@ -28,7 +29,6 @@ pub(crate) use self::show::{json, text};
 use crate::front::use_media_types;
 use crate::host::{ComparedPasswords, Passwords};
 use crate::supervisor::isolation::site_folders;
-use crate::tls;
 
 /// The answer that a request would get, with every step that led to it.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub(crate) struct Explanation {
     pub(crate) set: Vec<String>,
     /// The lines for the error log.
     pub(crate) complaints: Vec<String>,
+    /// What is to be known beside the answer. No log has these lines.
+    pub(crate) notes: Vec<String>,
     pub(crate) outcome: ExplainedOutcome,
     /// The lane of the pool that the request waits in; `None` without lanes, and for other
     /// requests.
@@ -97,6 +99,9 @@ pub(crate) fn explain(config: &Config, question: &ExplainRequest) -> Result<Expl
     let site = sites
         .find_anywhere(request.host())
         .ok_or_else(|| format!("no site answers for the host {host}: it would get 421"))?;
+    if request.scheme == Scheme::Https && !config.trusted_proxies.contains(question.from) {
+        encryption::check_handshake(config, site, &host)?;
+    }
     let told = Arc::new(std::sync::Mutex::new(Vec::new()));
     if let Err(warning) = use_media_types(config) {
         told.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(warning);
@@ -129,16 +134,11 @@ pub(crate) fn explain(config: &Config, question: &ExplainRequest) -> Result<Expl
     explanation.complaints.splice(0..0, flaws);
     // The file and the failing request report the same mistake.
     explanation.complaints.dedup();
-    if tls::may_redirect(site, &request) {
-        explanation.complaints.push(TO_HTTPS.to_owned());
-    }
-    explanation.complaints.extend(on_demand::note(config, site, &host));
+    let redirected = encryption::redirect(config, site, &request, &mut explanation);
+    explanation.notes.extend(redirected.map(str::to_owned));
+    explanation.notes.extend(on_demand::note(config, site, &host));
     Ok(explanation)
 }
-
-/// The note for a request over http to a site with a certificate.
-const TO_HTTPS: &str = "over http the server redirects this request to https, as `redirect` of \
-    [site.tls] says, if a certificate is for its host; ask for the URL with https://";
 
 #[cfg(test)]
 mod tests;

@@ -46,6 +46,7 @@ impl ResolvingState<'_> {
             events: Vec::new(),
             set: Vec::new(),
             complaints: Vec::new(),
+            notes: Vec::new(),
             outcome: ExplainedOutcome::Page,
             lane: None,
             head: ResponseHead::new(Status::OK),

@@ -54,6 +54,9 @@ pub(crate) fn text(explanation: &Explanation) -> String {
     for complaint in &explanation.complaints {
         page.line(0, &format!("error log: {complaint}"));
     }
+    for note in &explanation.notes {
+        page.line(0, &format!("note: {note}"));
+    }
     page.text
 }
 
@@ -238,6 +241,7 @@ pub(crate) fn json(explanation: &Explanation) -> String {
         "root": explanation.root,
         "events": explanation.events.iter().map(event).collect::<Vec<_>>(),
         "complaints": explanation.complaints,
+        "notes": explanation.notes,
         "outcome": outcome,
         "lane": explanation.lane,
         "work": {

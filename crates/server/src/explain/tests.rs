@@ -183,7 +183,7 @@ fn a_redirect_to_https_is_told() {
         tree.0
     );
     let config = Config::parse(&text, "howdah.toml").unwrap();
-    for (url, is_told) in [
+    for (url, is_redirected) in [
         ("http://a.example/a.txt", true),
         ("https://a.example/a.txt", false),
         ("http://a.example/.well-known/acme-challenge/x", false),
@@ -195,12 +195,27 @@ fn a_redirect_to_https_is_told() {
             from: [192, 0, 2, 7].into(),
         };
         let explanation = explain(&config, &question).unwrap();
-        let told = explanation
-            .complaints
-            .iter()
-            .any(|what| what.contains("redirects this request"));
-        assert_eq!(told, is_told, "{url}");
+        let location = explanation.head.fields.value(b"location");
+        let expected = is_redirected.then_some(&b"https://a.example/a.txt"[..]);
+        let status = explanation.head.status.code();
+        assert_eq!((status == 301, location), (is_redirected, expected), "{url}");
+        assert_eq!(
+            (explanation.notes.len() == 1, explanation.complaints.len()),
+            (is_redirected, 0)
+        );
     }
+    let text = text.replace("\"internal\"", "false")
+        + "[[site]]\nhosts = [\"b.example\"]\n\
+        root = \"/srv\"\ntls = \"internal\"\n";
+    let config = Config::parse(&text, "howdah.toml").unwrap();
+    let question = ExplainRequest {
+        method: "GET".to_owned(),
+        url: "https://nosuch.example/".to_owned(),
+        fields: Vec::new(),
+        from: [192, 0, 2, 7].into(),
+    };
+    let refused = explain(&config, &question).unwrap_err();
+    assert!(refused.contains("unrecognized_name"), "{refused}");
 }
 
 #[test]
@@ -219,7 +234,7 @@ fn a_certificate_on_demand_is_told() {
             from: [192, 0, 2, 7].into(),
         };
         let config = Config::parse(&text, "howdah.toml").unwrap();
-        explain(&config, &question).unwrap().complaints.join("; ")
+        explain(&config, &question).unwrap().notes.join("; ")
     };
     let ask = "ask = \"http://127.0.0.1:1/may\"";
     for (url, acme, expected) in [

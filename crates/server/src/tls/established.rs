@@ -141,9 +141,8 @@ impl HttpsPorts {
         site: &Site,
         (request, listener): (&Request, usize),
     ) -> Option<InTheClear> {
-        let port = *self.sites.get(site.number()).filter(|port| **port != HttpsPort::None)?;
+        self.sites.get(site.number()).filter(|port| **port != HttpsPort::None)?;
         let host = std::str::from_utf8(request.host()).ok()?.to_ascii_lowercase();
-        let target = &request.target;
         if host.is_empty() || !may_redirect(site, request) {
             return None;
         }
@@ -153,14 +152,28 @@ impl HttpsPorts {
         if !tls.is_for(site, &host) {
             return None;
         }
-        let HttpsPort::Is(port) = port else {
-            return Some(InTheClear::Refused);
+        Some(match self.url(site.number(), &host, (request, listener)) {
+            Some(url) => InTheClear::Redirected(url),
+            None => InTheClear::Refused,
+        })
+    }
+
+    /// Returns the URL that a request for `host` of the site with this number is redirected to;
+    /// `None`: the site has no https.
+    pub(crate) fn url(
+        &self,
+        site: usize,
+        host: &str,
+        (request, listener): (&Request, usize),
+    ) -> Option<Vec<u8>> {
+        let HttpsPort::Is(port) = *self.sites.get(site)? else {
+            return None;
         };
         let mut url = format!("https://{host}");
         if port != howdah_config::HTTPS_PORT && !self.is_mapped(request, listener) {
             url.push_str(&format!(":{port}"));
         }
-        Some(InTheClear::Redirected([url.as_bytes(), target].concat()))
+        Some([url.as_bytes(), &request.target].concat())
     }
 
     /// Whether the client has used the usual port of http, and something before this server leads

@@ -50,6 +50,7 @@ fn the_head_for_an_upstream() {
         "GET /y?z HTTP/1.1\r\nHost: 127.0.0.1:3000\r\nCookie: a=b\r\n\
          X-Forwarded-For: 192.0.2.9, 192.0.2.7\r\n\
          X-Forwarded-Host: site.example:8080\r\nX-Forwarded-Server: site.example\r\n\
+         X-Forwarded-Proto: http\r\n\
          Content-Length: 5\r\n\
          Connection: close\r\n\r\n"
     );

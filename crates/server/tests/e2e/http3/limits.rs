@@ -28,8 +28,14 @@ impl Raw {
     fn flood(&self, is_request: bool, begin: &[u8], more: &[u8]) -> Option<VarInt> {
         let connection = self.client.connection.clone();
         self.client.run(async move {
+            // The client still wants the response: dropped, this side would stop it.
+            let mut _response = None;
             let mut stream = match is_request {
-                true => connection.open_bi().await.unwrap().0,
+                true => {
+                    let (send, receive) = connection.open_bi().await.unwrap();
+                    _response = Some(receive);
+                    send
+                }
                 false => connection.open_uni().await.unwrap(),
             };
             let mut sent = stream.write_all(begin).await;
