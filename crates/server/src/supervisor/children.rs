@@ -51,6 +51,7 @@ impl Supervisor {
     }
 
     pub(super) fn handle_zygote(&mut self, number: u64, position: usize) {
+        let log = self.log.clone();
         let Some(generation) = self.generation(number) else {
             return;
         };
@@ -64,6 +65,10 @@ impl Supervisor {
         let was_ready = zygote.ready.is_some();
         let heard = zygote.listen();
         let (is_ready, pid, name) = (zygote.ready.is_some(), zygote.pid, pool.name.clone());
+        if is_ready && !was_ready {
+            // What PHP has printed before.
+            pool.forward_lines(&log);
+        }
         if let Err(error) = heard {
             pool.kill_zygote();
             return self.say_of(

@@ -32,6 +32,8 @@ pub(super) struct PoolLog {
     flood: TokenBucket,
     /// The last line, at most [`LONGEST_LAST`] bytes of it, and when it came.
     last: Option<(Instant, String)>,
+    /// What PHP has said of a mistake in php.ini.
+    ini_mistake: Option<String>,
 }
 
 impl PoolLog {
@@ -47,6 +49,7 @@ impl PoolLog {
             pending: Vec::new(),
             flood: TokenBucket::new(Instant::now()),
             last: None,
+            ini_mistake: None,
         })
     }
 
@@ -88,6 +91,11 @@ impl PoolLog {
         last.map(|(_, line)| line.clone())
     }
 
+    /// Returns what PHP has said of a mistake in php.ini, after which it reads no further.
+    pub(super) fn ini_mistake(&self) -> Option<&str> {
+        self.ini_mistake.as_deref()
+    }
+
     /// Logs an unfinished line. Called at the end of a pool.
     pub(super) fn flush(&mut self, log: &ErrorLog, pool: &str) {
         let rest = std::mem::take(&mut self.pending);
@@ -110,6 +118,9 @@ impl PoolLog {
     fn log(&mut self, log: &ErrorLog, pool: &str, line: &[u8]) {
         if !line.trim_ascii().is_empty() {
             self.last = Some((Instant::now(), beginning(line)));
+        }
+        if is_of_ini_parser(line) {
+            self.ini_mistake = Some(beginning(line));
         }
         if line.is_empty() || !self.flood.admits(line.len(), Instant::now()) {
             return;
@@ -146,7 +157,16 @@ pub(super) fn level_of(line: &[u8]) -> (Level, &[u8]) {
         let message = line[end..].strip_prefix(b": ")?;
         Some((Level::from_name(&line[..end])?, message))
     });
-    told.unwrap_or((Level::Notice, line))
+    match is_of_ini_parser(line) {
+        true => (Level::Warning, line),
+        false => told.unwrap_or((Level::Notice, line)),
+    }
+}
+
+/// Whether PHP's parser of php.ini has written the line, while PHP started: `PHP:  syntax error,
+/// unexpected end of file in /etc/php.ini on line 7`. The settings from there on have no effect.
+fn is_of_ini_parser(line: &[u8]) -> bool {
+    line.starts_with(b"PHP:  ")
 }
 
 /// A token bucket: each line takes a token, and one for each byte; tokens are added as time passes.
