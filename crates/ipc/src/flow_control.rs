@@ -12,8 +12,19 @@ pub struct FlowControl<'r> {
     /// 1 while the worker waits for space or is about to: the futex that the worker sleeps on.
     /// Either side clears it.
     pub starved: &'r AtomicU32,
-    /// 1 once the rest of the response is not wanted. Written by the front.
+    /// An [`AbortReason`] once the rest of the response is not wanted, otherwise 0. Written by the
+    /// front.
     pub aborted: &'r AtomicU32,
+}
+
+/// The reason why the rest of a response is not wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum AbortReason {
+    /// Nobody reads it.
+    Unread = 1,
+    /// The script has missed its deadline.
+    Late = 2,
 }
 
 impl FlowControl<'_> {
@@ -44,6 +55,11 @@ impl FlowControl<'_> {
         self.aborted.load(Ordering::Acquire) != 0
     }
 
+    /// Worker: returns whether the response was aborted because the script has missed its deadline.
+    pub fn is_late(&self) -> bool {
+        self.aborted.load(Ordering::Acquire) == AbortReason::Late as u32
+    }
+
     /// Front: stores the number of consumed bytes. Returns `true` if the worker waits; the caller
     /// must wake it then. With `worth_waking` false, the worker is left asleep and the result is
     /// `false`.
@@ -55,8 +71,8 @@ impl FlowControl<'_> {
     }
 
     /// Front: aborts the response. The caller must wake the worker that may sleep on `starved`.
-    pub fn abort(&self) {
-        self.aborted.store(1, Ordering::Release);
+    pub fn abort(&self, reason: AbortReason) {
+        self.aborted.store(reason as u32, Ordering::Release);
         // A worker that sets `starved` after the front cleared it reads `aborted` afterwards, and
         // must see the new value.
         fence(Ordering::SeqCst);
@@ -88,8 +104,13 @@ mod tests {
         };
         assert!(woken(true));
         assert!(!woken(false));
-        room.abort();
-        room.wait(1, || {}, |_| slept = true);
-        assert!(!slept, "nobody wants more");
+        for reason in [AbortReason::Unread, AbortReason::Late] {
+            room.reset();
+            assert_eq!((room.is_aborted(), room.is_late()), (false, false));
+            room.abort(reason);
+            assert_eq!((room.is_aborted(), room.is_late()), (true, reason == AbortReason::Late));
+            room.wait(0, || {}, |_| slept = true);
+            assert!(!slept, "nobody wants more");
+        }
     }
 }

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use howdah_ipc::control::Attach;
+use howdah_ipc::flow_control::AbortReason;
 use howdah_ipc::front::{Front, Slot};
 use howdah_ipc::request::RequestEncoder;
 use howdah_ipc::response::{self, DecodedHead};
@@ -174,7 +175,7 @@ impl Scene {
             assert!(front.idle_workers() <= 64);
             let _ = front.requests_served(0);
         }
-        front.abort(slot);
+        front.abort(slot, AbortReason::Unread);
         let dead = front.worker_died(0)?;
         assert!(dead.iter().all(|&slot| slot < GEOMETRY.slots));
         let cancelled = front.cancel(slot);

@@ -103,7 +103,7 @@ PHP_FUNCTION(virtual)
 	zend_execute_scripts(ZEND_INCLUDE, NULL, found == HOWDAH_SCRIPT ? 1 : 0, &file);
 	zend_destroy_file_handle(&file);
 	if (rust->end_sub_request(current->context, found) != 0) {
-		php_handle_aborted_connection();
+		shim_refuse_output();
 	}
 	RETURN_TRUE;
 }

@@ -22,27 +22,42 @@ const struct howdah_request *current;
 static void (*next_interrupt)(zend_execute_data *);
 static bool has_pcntl;
 
-/* ---- Output ---- */
+/* ---- The end of a script, and output ---- */
+
+/* The engine calls this at a safe point of the script, soon after vm_interrupt was set. Null: where output is refused. */
+static void shim_interrupt(zend_execute_data *execute_data)
+{
+	if (rust->interrupted(current ? current->context : NULL)) {
+		PG(connection_status) |= PHP_CONNECTION_TIMEOUT;
+		zend_error_noreturn(E_ERROR, "Maximum request time exceeded");
+	}
+	if (next_interrupt && execute_data) {
+		next_interrupt(execute_data);
+	}
+}
+
+void shim_refuse_output(void)
+{
+	shim_interrupt(NULL);
+	php_handle_aborted_connection();
+	OG(flags) &= ~PHP_OUTPUT_DISABLED; /* A script that goes on prints on: its output is a sign of life. */
+}
 
 static size_t shim_write(const char *bytes, size_t length)
 {
 	if (rust->write(current ? current->context : NULL, bytes, length) != 0) {
-		php_handle_aborted_connection();
-		/* A script that goes on prints on: its output is a sign of life. */
-		OG(flags) &= ~PHP_OUTPUT_DISABLED;
+		shim_refuse_output();
 	}
 	return length;
 }
 
 static void shim_flush(void *server_context)
 {
-	if (!server_context) {
-		return;
-	}
-	sapi_send_headers();
-	if (rust->flush(server_context) != 0) {
-		php_handle_aborted_connection();
-		OG(flags) &= ~PHP_OUTPUT_DISABLED;
+	if (server_context) {
+		sapi_send_headers();
+		if (rust->flush(server_context) != 0) {
+			shim_refuse_output();
+		}
 	}
 }
 
@@ -197,7 +212,7 @@ static int shim_startup(sapi_module_struct *module)
 	return php_module_startup(module, &shim_extension);
 }
 
-/* ---- Looking at a running script, and ending it ---- */
+/* ---- Looking at a running script ---- */
 
 const struct howdah_layout howdah_layout = {
 	.frame = (void *const *) &EG(current_execute_data),
@@ -215,18 +230,6 @@ const struct howdah_layout howdah_layout = {
 	.length = offsetof(zend_string, len),
 	.text = offsetof(zend_string, val),
 };
-
-/* The engine calls this at a safe point of the script, soon after vm_interrupt was set. */
-static void shim_interrupt(zend_execute_data *execute_data)
-{
-	if (rust->interrupted(current ? current->context : NULL)) {
-		PG(connection_status) |= PHP_CONNECTION_TIMEOUT;
-		zend_error_noreturn(E_ERROR, "Maximum request time exceeded");
-	}
-	if (next_interrupt) {
-		next_interrupt(execute_data);
-	}
-}
 
 /* ---- Start and end of the process ---- */
 
@@ -359,11 +362,8 @@ static void shim_finish(void)
 {
 	current = NULL;
 	SG(server_context) = NULL;
-	SG(request_info).request_method = NULL;
-	SG(request_info).path_translated = NULL;
-	SG(request_info).request_uri = NULL;
-	SG(request_info).query_string = NULL;
-	SG(request_info).content_type = NULL;
+	SG(request_info).request_method = SG(request_info).content_type = NULL;
+	SG(request_info).path_translated = SG(request_info).request_uri = SG(request_info).query_string = NULL;
 	SG(request_info).content_length = 0;
 }
 

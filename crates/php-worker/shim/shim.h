@@ -90,8 +90,8 @@ struct howdah_callbacks {
 	void (*log)(void *context, int level, const char *message);
 	/* max_execution_time was set for this request, by whatever means; 0 and less is no limit. */
 	void (*time_limit)(void *context, int64_t seconds);
-	/* The script is at a safe point, after `interrupt` of howdah_layout was set. Returns whether it must end now. `context`
-	 * may be null: no request is running. */
+	/* The script is at a safe point, after `interrupt` of howdah_layout was set or output was refused. Returns whether it
+	 * must end now. `context` may be null: no request is running. */
 	int (*interrupted)(void *context);
 	/* The script has ended. Returns an expression whose number the next call gets as `answer`, or null. The first call gets
 	 * -1, and so does one after an expression that has failed. */

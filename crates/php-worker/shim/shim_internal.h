@@ -17,6 +17,9 @@ extern const struct howdah_request *current __attribute__((visibility("hidden"))
 /* Sends PHP's present header lines as a head. Returns non-zero if the client has gone. */
 int shim_send_head(sapi_headers_struct *headers, int interim);
 
+/* Ends the script, whose output is not wanted any more, unless the script goes on without a client. */
+void shim_refuse_output(void);
+
 /* The functions that scripts find beside Apache's module, and those beside php-fpm. */
 extern const zend_function_entry shim_apache_functions[] __attribute__((visibility("hidden")));
 extern const zend_function_entry shim_fpm_functions[] __attribute__((visibility("hidden")));

@@ -101,7 +101,7 @@ fn version() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(reason) => {
-            eprintln!("howdah-php: {reason}");
+            eprintln!("howdah-php: PHP did not start: {reason}");
             ExitCode::FAILURE
         }
     }

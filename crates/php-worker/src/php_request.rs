@@ -28,6 +28,7 @@ use crate::questions::Questions;
 use crate::refusal::ScriptRefusal;
 use crate::sapi::{self, raw};
 use crate::text_table::TextTable;
+use crate::time_out;
 use crate::user_ini::UserIniCache;
 
 /// Facts about the worker that PHP and the script need.
@@ -264,7 +265,7 @@ impl<'c> PhpRequest<'c> {
         if !children::is_worker() {
             return Ok(());
         }
-        let written = self.send(bytes);
+        let written = self.send(bytes).inspect_err(|_| self.check_time());
         if written.is_err() || self.stage != ResponseStage::Body {
             self.client.show_life();
         }
@@ -290,7 +291,14 @@ impl<'c> PhpRequest<'c> {
         self.client.show_life();
         match self.stage {
             ResponseStage::Ended => Ok(()),
-            _ => self.client.flush(),
+            _ => self.client.flush().inspect_err(|_| self.check_time()),
+        }
+    }
+
+    /// Ends the script's time if output was refused for that: the front's signal may come later.
+    fn check_time(&self) {
+        if self.client.is_late() {
+            time_out::ask();
         }
     }
 

@@ -437,7 +437,7 @@ extern "C" fn on_time_out(signal: i32) {
     let number = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     let former = unsafe { *number };
-    time_out::ask();
+    time_out::signalled();
     // SAFETY: as above.
     unsafe { *number = former };
 }

@@ -230,7 +230,8 @@ fn run(options: &RunOptions) -> Result<(), String> {
             own_folders: "",
         },
         &PoolIni::new(&options.ini, &options.admin_ini),
-    )?;
+    )
+    .map_err(|reason| format!("PHP did not start: {reason}"))?;
     children::prepare(std::iter::empty()).map_err(|error| error.to_string())?;
     let mut body = Vec::new();
     let mut body_length = 0;

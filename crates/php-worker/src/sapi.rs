@@ -274,12 +274,11 @@ impl Engine {
         let result = unsafe { raw::howdah_start(&raw const settings) };
         let first = log::first_error();
         if result != 0 {
-            let first = first.unwrap_or("see the log for its messages".to_owned());
-            return Err(format!("PHP did not start: {first}"));
+            return Err(first.unwrap_or("see the log for its messages".to_owned()));
         }
         // SAFETY: the function only frees a table that the shim made.
         let user_ini = UserIniCache::new(|table| unsafe { raw::howdah_user_ini_free(table) });
-        let engine = Engine {
+        let mut engine = Engine {
             user_ini,
             known_ini: Vec::new(),
             _ini_file: ini_file,
@@ -300,12 +299,25 @@ impl Engine {
             // SAFETY: as above.
             unsafe { raw::zend_disable_class(name.as_ptr(), name.as_bytes().len()) };
         }
+        engine.show_disabled("disable_functions", &pool.disabled_functions);
+        engine.show_disabled("disable_classes", &pool.disabled_classes);
         for name in &pool.protected {
             let name = c_string(name.as_bytes())?;
             // SAFETY: PHP runs; the name is only read.
             unsafe { raw::howdah_ini_protect(name.as_ptr()) };
         }
         Ok(engine)
+    }
+
+    /// Lets `ini_get()` tell what was added to a list of php.ini, as under php-fpm.
+    fn show_disabled(&mut self, name: &str, added: &[String]) {
+        let present = self.ini_value(name);
+        let all = present.as_deref().into_iter().chain(added.iter().map(String::as_str));
+        let all: Vec<&str> = all.filter(|list| !list.is_empty()).collect();
+        if !added.is_empty() {
+            // A PHP without the setting has nobody who reads it.
+            let _ = self.set_ini(name, all.join(",").as_bytes());
+        }
     }
 
     /// Version of PHP, for example `8.2.29`.

@@ -254,6 +254,10 @@ impl ResponseSink for ResponseWriter<'_> {
         if self.is_aborted() { Err(ClientGone) } else { Ok(()) }
     }
 
+    fn is_late(&self) -> bool {
+        ResponseWriter::is_late(self)
+    }
+
     fn end(&mut self) {
         ResponseWriter::end(self);
     }

@@ -19,7 +19,7 @@ pub(crate) use self::questions::AskedQuestion;
 pub use self::questions::{AnswerFuture, Answers, Asker};
 use crate::deadlines::Overdue;
 use crate::waiters::{SlotNews, Waiters};
-use crate::zygote::Lease;
+use crate::zygote::{Lease, LostWorker};
 
 /// A request that was handed to a pool, and its response as it comes.
 ///
@@ -47,7 +47,8 @@ pub struct Exchange {
 /// The run of a script, for logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScriptRun {
-    /// The worker's process; 0 if it has ended.
+    /// The process of the worker that ran the script, also of one that has died with it; 0 if it
+    /// is not known.
     pub worker: u64,
     /// `None` if the script went on when the response had ended, or was ended.
     pub figures: Option<RequestFigures>,
@@ -60,8 +61,8 @@ pub type RunReport = Rc<Cell<Option<ScriptRun>>>;
 /// The reason why a response does not come, or ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExchangeError {
-    /// The worker died; its `wait(2)` status.
-    WorkerDied(u32),
+    /// The worker died.
+    WorkerDied(LostWorker),
     /// The pool's zygote died, or a worker wrote nonsense. All workers of the pool are replaced.
     PoolDied,
     /// No worker has begun the request, and none will: the pool died as with
@@ -132,8 +133,10 @@ impl Exchange {
         let lease = self.lease.as_mut()?;
         let zygote = lease.zygote.clone();
         let worker = zygote.front.slot_status(lease.slot()).ok()?.worker?;
+        // After a death, the worker's place belongs to its successor.
+        let lost = zygote.lost(lease.index());
         Some(ScriptRun {
-            worker: zygote.pid(worker),
+            worker: lost.map_or_else(|| zygote.pid(worker), |lost| lost.pid),
             figures: lease.figures.or_else(|| zygote.front.figures(lease.slot_ref())),
         })
     }
@@ -206,8 +209,8 @@ impl Exchange {
             {
                 return Ok(Progress { available, complete: false, full: true });
             }
-            if let Some(status) = lost {
-                return Err(ExchangeError::WorkerDied(status));
+            if let Some(lost) = lost {
+                return Err(ExchangeError::WorkerDied(lost));
             }
             if zygote.is_dead() {
                 let untouched =

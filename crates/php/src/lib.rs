@@ -38,6 +38,7 @@ pub use pool::{
     DispatchError, LivingWorker, Pool, PoolEvent, PoolFigures, PoolLimits, ZygoteFacts,
 };
 pub use scaling::Scaling;
+pub use zygote::LostWorker;
 
 /// Sends the soft time-out: PHP ends the script as if `max_execution_time` were over, and shutdown
 /// functions run.

@@ -11,6 +11,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use howdah_ipc::SlotPhase;
+use howdah_ipc::flow_control::AbortReason;
 use howdah_sys::readiness::Readable;
 use tokio::task::JoinHandle;
 
@@ -198,7 +199,8 @@ impl Waiters {
         if is_over(&mut lease) {
             return self.close(lease);
         }
-        self.zygote.front.abort(lease.slot_ref());
+        let reason = if kill { AbortReason::Late } else { AbortReason::Unread };
+        self.zygote.front.abort(lease.slot_ref(), reason);
         let now = Instant::now();
         if kill {
             deadlines.iter_mut().for_each(|deadlines| deadlines.expire(now));

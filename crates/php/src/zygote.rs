@@ -2,12 +2,13 @@
 
 mod figures;
 mod leases;
+mod lost;
 mod staff;
 #[cfg(test)]
 mod tests;
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -27,6 +28,7 @@ use crate::roster::Roster;
 use crate::scaling::Scaling;
 
 pub(crate) use leases::Lease;
+pub use lost::LostWorker;
 
 /// One zygote of a pool. Dropped when its last exchange has ended.
 #[derive(Debug)]
@@ -35,8 +37,8 @@ pub(crate) struct Zygote {
     control: FrontSocket,
     /// The zygote died, or a worker wrote nonsense: nothing is dispatched here any more.
     dead: AtomicBool,
-    /// For each slot: the wait status of the worker that died with it, plus one; 0 for none.
-    lost: Vec<AtomicU32>,
+    /// For each slot: the worker that died with it, as [`LostWorker::pack`] makes it; 0 for none.
+    lost: Vec<AtomicU64>,
     /// Length of the queue for a slot, to be read without the lock.
     waiting: AtomicUsize,
     /// Number of leased slots.
@@ -166,7 +168,7 @@ impl Zygote {
             front,
             control,
             dead: AtomicBool::new(false),
-            lost: (0..slots).map(|_| AtomicU32::new(0)).collect(),
+            lost: (0..slots).map(|_| AtomicU64::new(0)).collect(),
             waiting: AtomicUsize::new(0),
             out: AtomicUsize::new(0),
             wanted: AtomicUsize::new(first),
@@ -347,9 +349,9 @@ impl Zygote {
         behind + self.waiting.load(Ordering::Relaxed)
     }
 
-    /// The wait status of the worker that died with this slot.
-    pub(crate) fn lost(&self, slot: usize) -> Option<u32> {
-        self.lost[slot].load(Ordering::Acquire).checked_sub(1)
+    /// The worker that died with this slot.
+    pub(crate) fn lost(&self, slot: usize) -> Option<LostWorker> {
+        LostWorker::unpack(self.lost[slot].load(Ordering::Acquire))
     }
 
     /// By worker: the process, 0 where there is none, and the time at which it started.
@@ -452,8 +454,9 @@ impl Zygote {
         }
         match self.front.worker_died(worker) {
             Ok(slots) => {
+                let lost = LostWorker { pid, status };
                 for slot in slots {
-                    self.lost[slot].store(status.saturating_add(1), Ordering::Release);
+                    self.lost[slot].store(lost.pack(), Ordering::Release);
                 }
                 self.raise_alarm();
             }

@@ -14,7 +14,7 @@ use self::arguments::{
     CheckArguments, CliTask, CommandLine, CompletionArguments, ExplainArguments, ImportArguments,
     ImportSource, ServeArguments, ServerArguments, SiteArguments, StatusArguments,
 };
-use self::print::{complain, say, say_as_is};
+use self::print::{complain, exit_code, say, say_as_is};
 use crate::explain::{self, ExplainRequest};
 use crate::import;
 use crate::supervisor::control::{self, ControlCommand};
@@ -27,6 +27,10 @@ const EXIT_USAGE: u8 = 2;
 
 /// Runs the command that the command line names.
 pub(crate) fn main() -> ExitCode {
+    exit_code(run())
+}
+
+fn run() -> ExitCode {
     let CommandLine { task } = match CommandLine::try_parse() {
         Ok(line) => line,
         Err(mistake) => return usage(&mistake),

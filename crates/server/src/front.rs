@@ -18,6 +18,7 @@ mod retirement;
 mod room;
 mod scaling;
 mod shared;
+mod start_failures;
 mod thread;
 mod workspace;
 
@@ -55,6 +56,7 @@ pub(crate) use self::retirement::OnlyTunnels;
 use self::retirement::PoolRetirement;
 use self::room::Room;
 pub(crate) use self::shared::{FrontShared, FrontStage};
+use self::start_failures::StartFailures;
 pub(crate) use self::thread::{Thread, look_for_responses};
 pub(crate) use self::workspace::Workspace;
 use crate::admin;
@@ -281,6 +283,7 @@ fn share(
         challenges: Challenges::default(),
         renewals: Renewals::default(),
         held_releases: HeldReleases::default(),
+        start_failures: StartFailures::default(),
         cached_descriptors: room.cached,
         most_connections: room.connections,
         accept_errors: AcceptErrors::default(),

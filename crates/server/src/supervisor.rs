@@ -44,6 +44,7 @@ mod reload_answer;
 mod report;
 mod service_manager;
 pub(crate) mod sockets;
+mod start_failures;
 mod startup;
 mod state;
 pub(crate) mod survey;

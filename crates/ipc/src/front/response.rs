@@ -7,6 +7,7 @@ use howdah_sys::memory;
 
 use super::{Front, Slot, SlotStatus};
 use crate::Corrupt;
+use crate::flow_control::AbortReason;
 use crate::layout::SlotPhase;
 use crate::sync::Ordering;
 
@@ -104,9 +105,9 @@ impl Front {
     }
 
     /// Tells the worker that the rest of the response is not wanted.
-    pub fn abort(&self, slot: &Slot) {
+    pub fn abort(&self, slot: &Slot, reason: AbortReason) {
         let room = self.region.slot(slot.index()).flow_control;
-        room.abort();
+        room.abort(reason);
         howdah_sys::futex::wake(room.starved);
     }
 }

@@ -69,6 +69,9 @@ impl Attachment {
         words.proportional.store(0, Ordering::Relaxed);
         words.resident.store(0, Ordering::Relaxed);
         words.last_slot.store(0, Ordering::Relaxed);
+        words.last_peak.store(0, Ordering::Relaxed);
+        words.last_processor.store(0, Ordering::Relaxed);
+        words.last_took.store(0, Ordering::Relaxed);
     }
 
     /// Zygote: whether the worker, or the last one in this place, has taken a request.

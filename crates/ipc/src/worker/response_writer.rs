@@ -180,6 +180,11 @@ impl ResponseWriter<'_> {
         self.shared.region.slot(self.slot).flow_control.is_aborted()
     }
 
+    /// Returns whether the response is aborted because the script has missed its deadline.
+    pub fn is_late(&self) -> bool {
+        self.shared.region.slot(self.slot).flow_control.is_late()
+    }
+
     /// Notes how many bytes of memory the script had at most.
     pub fn note_peak(&mut self, bytes: u64) {
         self.peak = Some(bytes);

@@ -1,6 +1,6 @@
 //! A worker that waits for room in its ring, and the front that gives it or wants nothing more.
 
-use howdah_ipc::flow_control::FlowControl;
+use howdah_ipc::flow_control::{AbortReason, FlowControl};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use loom::thread;
@@ -98,7 +98,7 @@ fn a_worker_that_waits_for_room_hears_that_nobody_wants_more() {
             thread::spawn(move || ring.wait_for(2))
         };
         ring.give_back(1, true);
-        ring.flow_control().abort();
+        ring.flow_control().abort(AbortReason::Unread);
         ring.bed.wake();
         assert!(!worker.join().unwrap());
     });

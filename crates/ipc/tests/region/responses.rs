@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use howdah_ipc::SlotPhase;
+use howdah_ipc::flow_control::AbortReason;
 use howdah_ipc::front::{Front, Slot};
 use howdah_ipc::layout::SlotState;
 use howdah_ipc::request::RequestEncoder;
@@ -32,8 +33,9 @@ fn a_worker_that_waits_for_room_is_freed_when_nobody_wants_the_rest() {
 fn freed_after() -> Duration {
     let (front, _attach, worker) = lone_worker(small_geometry(1, 1));
     let mut slot = submit(&front, SMALL);
-    let (result, took) =
-        writes_beyond_room(&front, &mut slot, worker, 200_000, |slot| front.abort(slot));
+    let (result, took) = writes_beyond_room(&front, &mut slot, worker, 200_000, |slot| {
+        front.abort(slot, AbortReason::Unread)
+    });
     assert_eq!(result, Err(ResponseAborted));
     assert_eq!(front.slot_status(&mut slot).unwrap().phase, SlotPhase::Done);
     give_back(&front, slot);
@@ -355,7 +357,7 @@ fn a_worker_asks_while_its_request_runs() {
             asked.push(question.text);
             front.answer(&slot, question.number, answer);
         }
-        front.abort(&slot);
+        front.abort(&slot, AbortReason::Unread);
         let (answers, too_long, last) = asker.join().unwrap();
         assert_eq!(asked, [b"one".to_vec(), b"two".to_vec()]);
         assert_eq!(answers, [Some(b"1".to_vec()), Some(Vec::new())]);

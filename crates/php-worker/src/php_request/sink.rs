@@ -55,6 +55,10 @@ pub trait ResponseSink {
     /// # Errors
     /// The client has gone.
     fn flush(&mut self) -> Result<(), ClientGone>;
+    /// Returns whether bytes are refused because the script has missed its deadline.
+    fn is_late(&self) -> bool {
+        false
+    }
     /// Marks the response as complete.
     fn end(&mut self);
     /// Notes how many bytes of memory the script had at most.

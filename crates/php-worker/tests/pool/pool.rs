@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use howdah_ipc::control::{FromZygote, MOST_BYTES, OpcacheWarmup, PoolSettings, ToZygote};
+use howdah_ipc::flow_control::AbortReason;
 use howdah_ipc::front::{Front, Slot};
 use howdah_ipc::request::RequestEncoder;
 use howdah_ipc::response::{DecodedHead, HeadKind, PREFIX, decode_prefix};
@@ -306,7 +307,7 @@ impl Pool {
 
     /// The client is gone.
     pub fn abort(&self, slot: &Slot) {
-        self.front.abort(slot);
+        self.front.abort(slot, AbortReason::Unread);
     }
 
     fn take(&mut self, slot: &mut Slot, received: &mut Vec<u8>) -> usize {

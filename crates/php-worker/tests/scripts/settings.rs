@@ -35,6 +35,18 @@ fn functions_and_classes_can_be_taken_away() {
         script.body(),
         "bool(false)\nbool(false)\nbool(true)\nCall to undefined function system()"
     );
+    // Checks of hosting read the lists.
+    let php = "echo ini_get('disable_functions'), '|', ini_get('disable_classes'), '|';
+        echo ini_set('disable_functions', '') === false ? 'kept' : 'changed';";
+    let script = Script::new(php).with(&[
+        "--admin",
+        "disable_functions=passthru,system",
+        "--admin",
+        "disable_functions=exec",
+        "--admin",
+        "disable_classes=DirectoryIterator",
+    ]);
+    assert_eq!(script.body(), "passthru,system,exec|DirectoryIterator|kept");
     let script = Script::new("var_dump((new DirectoryIterator('.'))->isDir());").with(&[
         "--admin",
         "disable_classes=DirectoryIterator",

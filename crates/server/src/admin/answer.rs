@@ -159,7 +159,10 @@ fn fault(shared: &FrontShared, site: usize) -> Option<String> {
     let name = &shared.config.sites.get(site)?.name;
     let has_worker = shared.pools.get(site)?.as_ref().is_none_or(|pool| pool.is_ready());
     if !has_worker {
-        return Some(format!("site {name} is not ready: it has no worker"));
+        let why = shared.start_failures.of(site);
+        let why = why.unwrap_or_else(|| "it has no worker".to_owned());
+        let why = why.strip_prefix(&format!("site {name}: ")).unwrap_or(&why);
+        return Some(format!("site {name} is not ready: {why}"));
     }
     let why = shared.tls.as_ref()?.closed(site)?;
     Some(format!("site {name} has no https: {why}"))

@@ -15,6 +15,7 @@ use super::held_releases::HeldReleases;
 use super::pulse::Pulse;
 use super::renewals::Renewals;
 use super::retirement::PoolRetirement;
+use super::start_failures::StartFailures;
 use crate::body::Storage;
 use crate::crew::Crew;
 use crate::host::Passwords;
@@ -62,6 +63,8 @@ pub(crate) struct FrontShared {
     pub(crate) renewals: Renewals,
     /// The releases that are not served.
     pub(crate) held_releases: HeldReleases,
+    /// The reasons why PHP does not start.
+    pub(crate) start_failures: StartFailures,
     /// Files that each thread's store may keep open.
     pub(crate) cached_descriptors: usize,
     /// Connections that may be open at once.

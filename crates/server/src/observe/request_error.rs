@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use howdah_http::{Request, Status, Version};
-use howdah_php::{DispatchError, ExchangeError};
+use howdah_php::{DispatchError, ExchangeError, LostWorker};
 use howdah_site::{Script, Site};
 
 use super::{DirectiveMessage, Phase};
@@ -249,8 +249,9 @@ impl RequestError {
     /// The same as [`RequestError::script`], after the head was sent.
     fn response(situation: Situation<'_>, failure: ExchangeError) -> RequestError {
         let (status, why) = match failure {
-            ExchangeError::WorkerDied(status) => {
-                (Status::BAD_GATEWAY, format!("its worker {}", crate::log::WaitStatus(status)))
+            ExchangeError::WorkerDied(LostWorker { pid, status }) => {
+                let end = crate::log::WaitStatus(status);
+                (Status::BAD_GATEWAY, format!("its worker {pid} {end}"))
             }
             ExchangeError::NotBegun => (Status::SERVICE_UNAVAILABLE, NOT_BEGUN.to_owned()),
             ExchangeError::PoolDied | ExchangeError::NotTaken => {

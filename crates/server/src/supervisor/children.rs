@@ -51,6 +51,7 @@ impl Supervisor {
     }
 
     pub(super) fn handle_zygote(&mut self, number: u64, position: usize) {
+        let log = self.log.clone();
         let Some(generation) = self.generation(number) else {
             return;
         };
@@ -64,6 +65,10 @@ impl Supervisor {
         let was_ready = zygote.ready.is_some();
         let heard = zygote.listen();
         let (is_ready, pid, name) = (zygote.ready.is_some(), zygote.pid, pool.name.clone());
+        if is_ready && !was_ready {
+            // What PHP has printed before.
+            pool.forward_lines(&log);
+        }
         if let Err(error) = heard {
             pool.kill_zygote();
             return self.say_of(
@@ -189,6 +194,7 @@ impl Supervisor {
         };
         pool.forward_lines(&log);
         let failed = pool.zygote.as_mut().and_then(|zygote| zygote.failed.take());
+        let why_not = pool.why_not_started(failed.as_deref(), (pid, exit));
         let had_started = pool.zygote.as_ref().is_some_and(|zygote| zygote.ready.is_some());
         let name = pool.name.clone();
         let now = Instant::now();
@@ -202,23 +208,18 @@ impl Supervisor {
         };
         match phase {
             GenerationPhase::Starting { .. } => {
-                let what = match failed {
-                    Some(reason) => format!("PHP does not start: {reason}"),
-                    None => format!("the zygote {pid} {exit} while PHP started"),
-                };
                 let gone = had_started.then(|| format!("its zygote {pid} {exit}"));
-                self.zygote_died_at_start(number, position, &name, (&what, gone));
+                self.zygote_died_at_start(number, position, &name, (&why_not, gone));
             }
             GenerationPhase::Serving if pool.can_start() => {
                 let wait = pool.due.map_or(Duration::ZERO, |due| due - now);
-                if failed.is_some() {
-                    pool.start_failure =
-                        failed.clone().map(|reason| format!("PHP does not start: {reason}"));
-                }
-                let what = match failed {
-                    Some(reason) => format!("PHP does not start: {reason}; {}", another(wait)),
-                    None => format!("its zygote {pid} {exit}; {}", another(wait)),
+                let what = match had_started {
+                    true => format!("its zygote {pid} {exit}; {}", another(wait)),
+                    false => format!("{why_not}; {}", another(wait)),
                 };
+                if !had_started {
+                    pool.start_failure = Some(why_not);
+                }
                 self.say_of(Level::Error, &name, &what);
             }
             // The new generation that replaces this one is already starting.

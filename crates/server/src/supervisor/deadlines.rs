@@ -106,6 +106,7 @@ impl Supervisor {
                 self.start_standby(number, now);
                 self.ask_for_lists(number, now);
                 self.look_at_heart(number, now);
+                self.tell_start_failures(position);
             }
             _ => {}
         }

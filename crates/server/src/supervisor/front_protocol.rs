@@ -158,6 +158,12 @@ pub(crate) enum ToFront {
         site: usize,
         why: String,
     },
+    /// The reason why PHP does not start in a site's pool; `None` if it has started.
+    StartFailure {
+        /// Index of the site in the configuration.
+        site: usize,
+        why: Option<String>,
+    },
     /// Read the packets of HTTP/3 from now on. Until then the former front does.
     ReadPackets,
     /// Session tickets have other keys. They are in the attached memory file
@@ -258,6 +264,10 @@ impl ToFront {
             }
             ToFront::TicketKeys => PacketWriter::of_kind(6),
             ToFront::Held { site, why } => PacketWriter::of_kind(14).size(*site).text(why),
+            ToFront::StartFailure { site, why } => {
+                let why = why.as_deref().unwrap_or_default();
+                PacketWriter::of_kind(15).size(*site).text(why)
+            }
             ToFront::ReadPackets => PacketWriter::of_kind(8),
             ToFront::Certificates { site } => PacketWriter::of_kind(5).size(*site),
             ToFront::OneCertificate { site } => PacketWriter::of_kind(9).size(*site),
@@ -301,6 +311,10 @@ impl ToFront {
             },
             6 => ToFront::TicketKeys,
             14 => ToFront::Held { site: input.size()?, why: input.text()? },
+            15 => ToFront::StartFailure {
+                site: input.size()?,
+                why: Some(input.text()?).filter(|why| !why.is_empty()),
+            },
             8 => ToFront::ReadPackets,
             5 => ToFront::Certificates { site: input.size()? },
             9 => ToFront::OneCertificate { site: input.size()? },
@@ -425,6 +439,8 @@ mod tests {
                 site: 2,
                 why: "PHP does not start".into(),
             },
+            ToFront::StartFailure { site: 1, why: Some("a reason".into()) },
+            ToFront::StartFailure { site: 2, why: None },
             ToFront::ReadPackets,
         ]
     }

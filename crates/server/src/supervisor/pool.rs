@@ -77,6 +77,8 @@ pub(super) struct PoolProcesses {
     /// The reason why PHP does not start with the settings of this generation; `None` if it has
     /// started.
     pub(super) start_failure: Option<String>,
+    /// The reason that the front was told.
+    pub(super) told_failure: Option<String>,
 }
 
 /// A zygote that no front knows yet.
@@ -222,6 +224,7 @@ impl PoolProcesses {
             due: None,
             is_left_out: false,
             start_failure: None,
+            told_failure: None,
         }
     }
 

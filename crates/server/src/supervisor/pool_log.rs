@@ -12,6 +12,8 @@ use crate::log::{ErrorLog, Level};
 /// Maximum bytes of a line, which fits into a line of the log. The rest of a longer line is logged
 /// as another line.
 pub(super) const LONGEST_LINE: usize = 4096 - 512;
+/// Bytes of the last line that are kept.
+const LONGEST_LAST: usize = 1024;
 /// Lines that a pool may write at once, and lines per second in the long run. Further lines are
 /// counted and dropped.
 const BURST: f64 = 2000.0;
@@ -28,6 +30,10 @@ pub(super) struct PoolLog {
     pipe: File,
     pending: Vec<u8>,
     flood: TokenBucket,
+    /// The last line, at most [`LONGEST_LAST`] bytes of it, and when it came.
+    last: Option<(Instant, String)>,
+    /// What PHP has said of a mistake in php.ini.
+    ini_mistake: Option<String>,
 }
 
 impl PoolLog {
@@ -42,6 +48,8 @@ impl PoolLog {
             pipe,
             pending: Vec::new(),
             flood: TokenBucket::new(Instant::now()),
+            last: None,
+            ini_mistake: None,
         })
     }
 
@@ -74,6 +82,20 @@ impl PoolLog {
         true
     }
 
+    /// Returns the last line that has come since then, without its level.
+    pub(super) fn last_since(&self, then: Instant) -> Option<String> {
+        if !self.pending.is_empty() {
+            return Some(beginning(&self.pending));
+        }
+        let last = self.last.as_ref().filter(|(came, _)| *came >= then);
+        last.map(|(_, line)| line.clone())
+    }
+
+    /// Returns what PHP has said of a mistake in php.ini, after which it reads no further.
+    pub(super) fn ini_mistake(&self) -> Option<&str> {
+        self.ini_mistake.as_deref()
+    }
+
     /// Logs an unfinished line. Called at the end of a pool.
     pub(super) fn flush(&mut self, log: &ErrorLog, pool: &str) {
         let rest = std::mem::take(&mut self.pending);
@@ -94,6 +116,12 @@ impl PoolLog {
     }
 
     fn log(&mut self, log: &ErrorLog, pool: &str, line: &[u8]) {
+        if !line.trim_ascii().is_empty() {
+            self.last = Some((Instant::now(), beginning(line)));
+        }
+        if is_of_ini_parser(line) {
+            self.ini_mistake = Some(beginning(line));
+        }
         if line.is_empty() || !self.flood.admits(line.len(), Instant::now()) {
             return;
         }
@@ -116,13 +144,29 @@ fn too_long(rest: &[u8]) -> Option<usize> {
     (rest.len() > LONGEST_LINE).then(|| LONGEST_LINE - (0..3).take_while(continues).count())
 }
 
+/// The beginning of a line, without its level, as text of one line.
+fn beginning(line: &[u8]) -> String {
+    let (_, message) = level_of(line);
+    let text = String::from_utf8_lossy(&message[..message.len().min(LONGEST_LAST)]);
+    text.trim().replace(char::is_control, " ")
+}
+
 /// Splits the level from a worker's line. Lines of extensions and libraries have no level.
 pub(super) fn level_of(line: &[u8]) -> (Level, &[u8]) {
     let told = line.iter().position(|&byte| byte == b':').and_then(|end| {
         let message = line[end..].strip_prefix(b": ")?;
         Some((Level::from_name(&line[..end])?, message))
     });
-    told.unwrap_or((Level::Notice, line))
+    match is_of_ini_parser(line) {
+        true => (Level::Warning, line),
+        false => told.unwrap_or((Level::Notice, line)),
+    }
+}
+
+/// Whether PHP's parser of php.ini has written the line, while PHP started: `PHP:  syntax error,
+/// unexpected end of file in /etc/php.ini on line 7`. The settings from there on have no effect.
+fn is_of_ini_parser(line: &[u8]) -> bool {
+    line.starts_with(b"PHP:  ")
 }
 
 /// A token bucket: each line takes a token, and one for each byte; tokens are added as time passes.

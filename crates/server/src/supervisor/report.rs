@@ -14,6 +14,7 @@ use super::front_protocol::{PoolFacts, ToFront};
 use super::generation::{Generation, GenerationPhase};
 use super::generation_plan::GenerationPlan;
 use super::pool::PoolProcesses;
+use super::pool_log::PoolLog;
 use super::{NO_ANSWER, Supervisor};
 use crate::log::Level;
 
@@ -114,7 +115,8 @@ impl Supervisor {
         self.say_of(Level::Notice, &site.name, &what);
     }
 
-    /// The answer to `howdah reload`, with the sites that do not have the new configuration.
+    /// The answer to `howdah reload`, with the sites that do not have the new configuration, and
+    /// the warnings about it.
     pub(super) fn describe_success(&self, number: u64) -> String {
         let mut text = format!("generation {number} serves {}", self.plan.source);
         let generation = self.generations.iter().find(|one| one.number == number);
@@ -123,6 +125,16 @@ impl Supervisor {
                 // Writing to a String cannot fail.
                 let _ = write!(text, "\n{failure}");
             }
+            if let Some(mistake) = pool.lines.as_ref().and_then(PoolLog::ini_mistake) {
+                let _ = write!(text, "\nwarning: site {}: {mistake}", pool.name);
+            }
+        }
+        let warnings = self.current.as_ref().map_or(&[][..], |current| &current.warnings);
+        for warning in warnings.iter().take(MOST_WARNINGS) {
+            let _ = write!(text, "\nwarning: {warning}");
+        }
+        if let Some(more @ 1..) = warnings.len().checked_sub(MOST_WARNINGS) {
+            let _ = write!(text, "\n{more} more warnings are in the error log");
         }
         text
     }
@@ -253,6 +265,7 @@ impl Supervisor {
         let _ = writeln!(text, "generation {} is {phase}; front: {front}", generation.number);
         for pool in &generation.pools {
             let state = match &pool.zygote {
+                None if pool.start_failure.is_some() => "it has no PHP, see below".to_owned(),
                 None => "its zygote is dead".to_owned(),
                 Some(zygote) => match &zygote.ready {
                     None => format!("zygote {}", zygote.pid),
@@ -279,6 +292,9 @@ impl Supervisor {
         }
     }
 }
+
+/// Warnings about the configuration in the answer to `howdah reload`. The log has all.
+const MOST_WARNINGS: usize = 10;
 
 /// The user of a process, as the end of its description.
 fn user(pid: Pid) -> String {

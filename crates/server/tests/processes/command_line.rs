@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::config;
-use crate::support::{Folder, Setup, has_php, is_root};
+use crate::support::{Folder, HOWDAH, Setup, has_php, is_root};
 
 #[test]
 fn a_taken_port() {
@@ -19,6 +19,38 @@ fn a_taken_port() {
     assert_eq!((status, output.as_str()), (Some(1), ""));
     assert!(told.starts_with(&format!("howdah: cannot listen on {address}: ")), "{told}");
     assert!(told.contains("another program listens there"), "{told}");
+}
+
+/// A configuration that was cut off must not pass for a whole one.
+#[test]
+fn output_that_cannot_be_written() {
+    let folder = Folder::new();
+    folder.file("public/a.txt", "a");
+    let file = config(&folder, "", "php = false");
+    let file = file.to_str().unwrap();
+    let pool = folder.file("pool.conf", "[blog]\nuser = nobody\nlisten = /run/php.sock\n");
+    let commands: [&[&str]; 4] = [
+        &["check", "--config", file],
+        &["explain", "--config", file, "/a.txt"],
+        &["import", "fpm", pool.to_str().unwrap()],
+        &["completion", "bash"],
+    ];
+    for command in commands {
+        let run = |output: std::process::Stdio| {
+            let ran = Command::new(HOWDAH).args(command).stdout(output).output().unwrap();
+            (ran.status.code(), String::from_utf8(ran.stderr).unwrap())
+        };
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let (status, told) = run(full.into());
+        assert_eq!(status, Some(1), "{command:?}: {told}");
+        assert!(told.contains("the output is incomplete: it cannot be written: "), "{told}");
+        // A reader such as `head` has read enough.
+        let (reader, closed) = std::io::pipe().unwrap();
+        drop(reader);
+        let (status, told) = run(closed.into());
+        assert_eq!(status, Some(0), "{command:?}: {told}");
+        assert!(!told.contains("incomplete"), "{told}");
+    }
 }
 
 #[test]

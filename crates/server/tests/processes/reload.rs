@@ -368,3 +368,37 @@ fn a_terminal_that_hangs_up_ends_the_server() {
     terminal.wait().unwrap();
     wait_until("it has ended", || !supervisor.lives());
 }
+
+/// A reload that succeeds may not be what the administrator meant.
+#[test]
+fn a_reload_tells_its_warnings() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::new();
+    folder.file("a.txt", "hello");
+    let ini = folder.file("php.ini", "memory_limit = 100M\n");
+    let site = format!("[site.php]\nini_file = \"{}\"", ini.display());
+    let file = config(&folder, "", &site);
+    let server = Setup::config(&file).start();
+    let (status, told, _) = ask(&folder, "reload");
+    assert_eq!(status, Some(0), "{told}");
+    assert!(!told.contains("syntax error") && !told.contains("its root"), "{told}");
+    fs::write(&ini, "memory_limit = \"100M\n").unwrap();
+    let root = folder.path().display().to_string();
+    let text = fs::read_to_string(&file).unwrap();
+    let missing = format!("root = \"{root}/missing\"");
+    fs::write(&file, text.replace(&format!("root = \"{root}\""), &missing)).unwrap();
+    let (status, told, _) = ask(&folder, "reload");
+    assert_eq!(status, Some(0), "{told}");
+    let told_of_ini = "warning: site shop: PHP:  syntax error, unexpected end of file";
+    assert!(told.contains(told_of_ini), "{told}");
+    let told_of_root = format!("warning: site shop: its root {root}/missing: ");
+    assert!(told.contains(&told_of_root) && told.contains("answered with 404"), "{told}");
+    server.wait_for_log("warning shop: PHP:  syntax error, unexpected end of file");
+    let file = file.to_str().unwrap();
+    let (status, _, warned) = Setup::with(&["check", "--config", file]).run();
+    assert_eq!(status, Some(0), "{warned}");
+    assert!(warned.contains(&told_of_root), "{warned}");
+    server.stop();
+}

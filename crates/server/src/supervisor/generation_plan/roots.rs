@@ -32,7 +32,14 @@ impl PlanFinder<'_> {
                     .warnings
                     .push(format!("site {name}: its root {} is not a folder", root.display()));
             }
-            PathState::Missing(why) | PathState::Failed(why) => {
+            PathState::Missing(why) => {
+                return self.warnings.push(format!(
+                    "site {name}: its root {}: {why}; every request will be answered with 404 \
+                     until it is there",
+                    root.display()
+                ));
+            }
+            PathState::Failed(why) => {
                 return self
                     .warnings
                     .push(format!("site {name}: its root {}: {why}", root.display()));

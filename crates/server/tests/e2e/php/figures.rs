@@ -65,6 +65,33 @@ fn the_access_log_tells_time_queue_memory_processor_and_worker_of_a_script() {
     assert_eq!(figures(&site, "/a.txt", 1), ["-", "-", "-", "-", "-", "200"]);
 }
 
+/// The worker's place belongs to another process by the time at which the line is written.
+#[test]
+fn the_logs_name_the_worker_that_died_with_a_script() {
+    if !has_php() {
+        return;
+    }
+    let crash = "<?php file_put_contents($_GET['in'] . '/pid', getmypid()); \
+                 posix_kill(getmypid(), 11); sleep(600);";
+    let options = Options {
+        log: "format = \"%U %^pw\"",
+        php: "workers = 1",
+        ..Options::default()
+    };
+    let site = Site::with(&[("crash.php", crash)], &options);
+    for count in 1..=3 {
+        assert_eq!(site.get(&site.awaiting("/crash.php")).status, 502);
+        let pid = std::fs::read_to_string(site.scratch().join("pid")).unwrap();
+        assert_eq!(figures(&site, "/crash.php", count), [pid.as_str()]);
+        let told = format!("its worker {pid} was killed by SIGSEGV, while ");
+        wait_until("the error log names it beside the URL", || {
+            let log = site.server.log();
+            let mut told = log.lines().filter(|line| line.contains(&told));
+            told.any(|line| line.contains("/crash.php?in="))
+        });
+    }
+}
+
 /// The wait counts from the request's arrival in the queue, not from the moment in which one of
 /// the few places before the workers was free.
 #[test]

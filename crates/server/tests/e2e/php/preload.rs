@@ -33,7 +33,7 @@ fn preloaded_classes_are_there_without_an_include_and_new_after_a_reload() {
     let config = site.path().join("howdah.toml").display().to_string();
     let (code, _, told) = Setup::with(&["reload", "--config", &config]).run();
     assert_eq!(code, Some(1), "{told}");
-    assert!(told.contains("PHP did not start: PHP Parse error: "), "{told}");
+    assert!(told.contains("PHP does not start: PHP Parse error: "), "{told}");
     assert!(told.contains("preload.php on line 1"), "{told}");
     assert_eq!(site.get("/a.php").text(), "two here");
 }

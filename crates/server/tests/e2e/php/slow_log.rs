@@ -1,7 +1,7 @@
 //! The backtraces of slow scripts in the error log.
 
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{self, Write};
 
 use super::failures::wait_for_line;
 use crate::site::Site;
@@ -185,4 +185,33 @@ fn a_script_that_a_time_out_ends_is_logged_with_its_backtrace() {
         });
     }
     assert!(slow_lines(&site, "/").is_empty());
+}
+
+/// Its output is refused in the same moment in which its time is over.
+#[test]
+fn a_script_that_prints_without_end_is_logged_before_a_time_out_ends_it() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[
+            ("prints.php", "<?php while (true) echo str_repeat('x', 8192);"),
+            ("flushes.php", "<?php while (true) { echo 'x'; flush(); }"),
+            ("copies.php", "<?php readfile('/dev/zero');"),
+        ],
+        "workers = 1\nrequest_terminate_timeout = \"1s\"",
+    );
+    for script in ["/prints.php", "/flushes.php", "/copies.php"] {
+        let backtrace = format!("{script}:1, while running ");
+        let fatal = format!("Maximum request time exceeded in {}{script}", site.root().display());
+        // On a busy machine the worker's start may take all of the time.
+        wait_until("the backtrace and the fatal error are logged", || {
+            let mut wire = site.connect();
+            wire.request("GET", script, &[], b"");
+            let _ = io::copy(&mut wire.stream(), &mut io::sink());
+            let log = site.server.log();
+            let mut ended = log.lines().filter(|line| line.contains("it ran for too long: "));
+            ended.any(|line| line.contains(&backtrace)) && log.contains(&fatal)
+        });
+    }
 }

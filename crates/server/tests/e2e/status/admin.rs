@@ -211,3 +211,54 @@ fn an_admin_listener_for_other_machines_is_warned_of() {
     assert_eq!(code, Some(0), "{told}");
     assert!(told.contains("warning: `admin` listens on 0.0.0.0:9180"), "{told}");
 }
+
+/// PHP reports nothing where opcache lacks memory: it prints a line, and ends.
+#[test]
+fn the_reason_why_php_does_not_start_is_told_everywhere() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::new();
+    let hold = folder.path().join("hold");
+    let php = Path::new(HOWDAH).with_file_name("howdah-php");
+    let script = format!(
+        "#!/bin/sh\nif [ -e {} ]; then echo 'Fatal Error Insufficient shared memory!' >&2; exit \
+         254; fi\nexec {} \"$@\"\n",
+        hold.display(),
+        php.display()
+    );
+    let program = folder.program("howdah-php", script);
+    let config = format!(
+        "{TOP}{PLAIN}hosts = [\"blog.example\"]\n[[site]]\nname = \"good\"\nroot = \"public\"\n\
+         [site.php]\nworkers = 1\nstate_dir = \"good\"\n[[site]]\nname = \"shop\"\n\
+         hosts = [\"shop.example\"]\nroot = \"public\"\n[site.php]\nworkers = 1\n\
+         standby = false\nsandbox = \"off\"\nstate_dir = \"state\"\nprogram = \"{}\"\n",
+        program.display()
+    );
+    std::fs::write(&hold, "").unwrap();
+    let site = Site::configured(&[("a.php", "<?php echo 1;")], &config);
+    let why = |text: &str| {
+        text.contains("ended with status 254 while PHP started; its last message: ")
+            && text.contains("Fatal Error Insufficient shared memory!")
+    };
+    let ready = || monitor(&site, "/readyz?site=shop", &[]).text().to_owned();
+    wait_until("/readyz tells it", || {
+        let told = ready();
+        told.starts_with("site shop is not ready: the zygote ") && why(&told)
+    });
+    let status = || crate::support::status(&site.path().join("howdah.toml"));
+    wait_until("the status tells it", || {
+        let told = status();
+        told.lines()
+            .any(|line| line.starts_with("site shop: has no PHP: ") && why(line))
+    });
+    wait_until("an error tells it", || {
+        site.server
+            .log()
+            .lines()
+            .any(|line| line.contains(" error shop: ") && why(line))
+    });
+    std::fs::remove_file(hold).unwrap();
+    wait_until("the pool is ready", || ready() == "ready\n");
+    assert!(!status().contains("has no PHP"), "{}", status());
+}

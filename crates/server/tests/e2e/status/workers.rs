@@ -91,6 +91,30 @@ fn a_worker_without_requests_gives_the_memory_of_its_scripts_back() {
 }
 
 #[test]
+fn a_new_worker_does_not_have_the_figures_of_the_former_one() {
+    if !has_php() {
+        return;
+    }
+    let files = [
+        ("a.php", "<?php $a = str_repeat('x', 6 << 20); echo strlen(md5($a));"),
+        ("crash.php", "<?php posix_kill(getmypid(), 11); sleep(600);"),
+    ];
+    let site = shop(&files, "");
+    let of_first = |status: &Value| named(status, "shop")["pool"]["workers"][0].clone();
+    assert_eq!(site.get("/a.php").text(), "32");
+    let is_told = |status: &Value| of_first(status)["last_peak"].as_u64() >= Some(6 << 20);
+    let former = of_first(&wait_for_status(&site, "the peak is told", is_told));
+    assert_eq!(site.get("/crash.php").status, 502);
+    let is_new = |status: &Value| {
+        let worker = of_first(status);
+        worker["pid"].is_u64() && worker["pid"] != former["pid"]
+    };
+    let new = of_first(&wait_for_status(&site, "a new worker is there", is_new));
+    assert_eq!((&new["requests"], &new["last_peak"]), (&0.into(), &0.into()), "{new:#}");
+    assert!(new["last_cpu"].as_f64().is_none_or(|seconds| seconds == 0.0), "{new:#}");
+}
+
+#[test]
 fn workers_that_end_after_their_requests_are_counted_as_recycled() {
     if !has_php() {
         return;
