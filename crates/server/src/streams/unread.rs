@@ -1,8 +1,8 @@
 //! The rest of a request's content that nobody has read when the response is complete.
 //!
 //! The client need not send it (RFC 9113 §8.1, RFC 9114 §4.1). But a client that learns so together
-//! with the response may take the request for failed: curl 7.88 reports error 92 and no status then.
-//! So a short rest is read to its end, and nothing tells the client to stop.
+//! with the response may take the request for failed: curl 7.88 reports error 92 and no status
+//! then. So a short rest is read to its end, and nothing tells the client to stop.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};

@@ -26,6 +26,10 @@ const OURS: [&[u8]; 15] = [
     b"x-forwarded-server",
 ];
 
+/// The field with the client's scheme. What the client itself sends is not believed; a directive
+/// is.
+const PROTO: &[u8] = b"X-Forwarded-Proto";
+
 /// The request's statements about its connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ConnectionOptions<'k> {
@@ -77,7 +81,9 @@ pub(super) fn request_head(
         head.push(name, &all.join(&b", "[..]));
     }
     // Apache sends no such field. An upstream cannot know otherwise that the client speaks https.
-    head.push(b"X-Forwarded-Proto", client.request().scheme.as_str().as_bytes());
+    let sent = client.request().fields.value(PROTO);
+    let set = fields.value(PROTO).filter(|value| Some(*value) != sent);
+    head.push(PROTO, set.unwrap_or(client.request().scheme.as_str().as_bytes()));
     if let Some(length) = length {
         head.push(b"Content-Length", length.to_string().as_bytes());
     }

@@ -116,6 +116,7 @@ fn requests_are_handed_on() {
          RewriteRule ^app/(.*)$ {url}/$1 [P]\n\
          RequestHeader set X-Made by-hand\nHeader set X-Site yes\nErrorDocument 502 \"bad\"\n\
          ErrorDocument 504 \"late\"\n\
+         RequestHeader set X-Forwarded-Proto wss \"expr=%{{QUERY_STRING}} == 'own'\"\n\
          <Files close>\nSetOutputFilter DEFLATE\n</Files>\nLimitRequestBody 3000000\n"
     );
     let files = [(".htaccess", rules.as_str()), ("file.txt", "a file"), ("app/chunks", "a file")];
@@ -142,12 +143,13 @@ fn requests_are_handed_on() {
     for line in ["X-Made: by-hand", "X-Forwarded-For: 192.0.2.9, 127.0.0.1", "X-Forwarded-Host: "] {
         assert!(reply.text().contains(line), "{line}: {}", reply.text());
     }
-    let schemes: Vec<&str> = reply
-        .text()
-        .lines()
-        .filter(|line| line.starts_with("X-Forwarded-Proto"))
-        .collect();
-    assert_eq!(schemes, ["X-Forwarded-Proto: http"], "the client's own is replaced");
+    let scheme = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter_map(|line| line.strip_prefix("X-Forwarded-Proto: "));
+        lines.map(str::to_owned).collect()
+    };
+    assert_eq!(scheme(reply.text()), ["http"], "the client's own is replaced");
+    let own = wire.ask("GET", "/app/echo?own", &fields, b"");
+    assert_eq!(scheme(own.text()), ["wss"], "a directive's is not");
     assert!(!reply.text().contains("X-Own") && !reply.text().contains("Proxy"), "{}", reply.text());
     assert_eq!(
         (reply.field("x-end"), reply.field("x-hop"), reply.field("x-site")),
