@@ -153,10 +153,12 @@ impl Pool {
         let Launched { zygote, supervisor, front_socket, log } =
             launch(&ToZygote::Settings(Box::new(settings)).encode(), list);
         let (front, attach) = Front::create(Geometry::for_pool(workers, 1)).unwrap();
-        attach.send(&front_socket).unwrap();
-        front_socket
-            .send(&ToZygote::Keep(WorkerSet::first(workers)).encode(), &[])
-            .unwrap();
+        let keep = ToZygote::Keep(WorkerSet::first(workers)).encode();
+        let sent = attach.send(&front_socket).and_then(|_| front_socket.send(&keep, &[]));
+        if let Err(error) = sent {
+            // One whose settings cannot work may have ended already.
+            assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe, "{error}");
+        }
         Pool {
             zygote,
             ended: false,

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::time::{Duration, SystemTime};
 
 use crate::site::{Options, Site};
-use crate::support::{Folder, Setup, has_php};
+use crate::support::{Folder, Setup, has_php, wait_until};
 
 fn site(files: &[(&str, &str)], lines: &str) -> Site {
     Site::with(files, &Options { site: lines, ..Options::default() })
@@ -165,8 +165,9 @@ fn a_refused_request_gets_the_site_s_page() {
     let reply = wire.reply("GET");
     assert_eq!(reply.status, 414);
     assert!(reply.text().contains("longer than this site accepts"), "{}", reply.text());
-    let log = site.log_lines("over the body limit");
-    assert!(log.iter().all(|line| line.contains("413: ")) && !log.is_empty(), "{log:?}");
+    let log = || site.log_lines("over the body limit");
+    wait_until("the refusals are logged", || !log().is_empty());
+    assert!(log().iter().all(|line| line.contains("413: ")), "{:?}", log());
 }
 
 #[test]
