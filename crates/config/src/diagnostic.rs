@@ -176,7 +176,7 @@ impl<'t> MistakeCollector<'t> {
 
     /// Adds a mistake for each key of `table` that is not among `known`.
     pub(crate) fn unknown_keys(&mut self, table: &DeTable<'_>, place: &str, known: &[&str]) {
-        for (key, value) in table {
+        for key in table.keys() {
             let name: &str = key.get_ref();
             if known.contains(&name) {
                 continue;
@@ -186,9 +186,9 @@ impl<'t> MistakeCollector<'t> {
             } else {
                 format!("in {place}")
             };
-            let help = match (nearest(name, known), reference::section_of(name, value.get_ref())) {
+            let help = match (nearest(name, known), reference::sections_of(name)) {
                 (Some(near), _) => format!("did you mean `{near}`?"),
-                (None, Some(section)) => format!("`{name}` belongs {section}"),
+                (None, Some(sections)) => format!("`{name}` {sections}"),
                 (None, None) => format!("the keys {where_} are: {}", known.join(", ")),
             };
             self.add(key.span(), format!("unknown key `{name}` {where_}"), Some(help));

@@ -2,8 +2,6 @@
 
 use std::fmt::Write;
 
-use toml::de::DeValue;
-
 use crate::acme::Acme;
 use crate::section::{ConfigTable, Key};
 use crate::settings::{
@@ -54,21 +52,19 @@ pub fn chapters() -> Vec<Chapter> {
     ]
 }
 
-/// The section that may contain a key called `name` with such a value, as in `belongs in
-/// [limits]`.
-pub(crate) fn section_of(name: &str, value: &DeValue<'_>) -> Option<String> {
-    if name == "tls" && !matches!(value, DeValue::Boolean(true)) {
-        // Listeners have a key of this name as well, which is true or false.
-        return Some("in [[site]]".to_owned());
-    }
-    let chapter = chapters()
-        .into_iter()
-        .find(|chapter| chapter.keys.iter().any(|key| key.name == name))?;
-    Some(match chapter.heading {
-        "" => "at the top of the file, above the first `[table]`".to_owned(),
-        LISTENERS => "in a table of `listen`".to_owned(),
-        heading => format!("in {heading}"),
-    })
+/// The sections that may contain a key called `name`, as in `belongs in [limits]`; `None`: there is
+/// no such key.
+pub(crate) fn sections_of(name: &str) -> Option<String> {
+    let chapters = chapters().into_iter();
+    let chapters = chapters.filter(|chapter| chapter.keys.iter().any(|key| key.name == name));
+    let sections: Vec<String> = chapters
+        .map(|chapter| match chapter.heading {
+            "" => "belongs at the top of the file, above the first `[table]`".to_owned(),
+            LISTENERS => "belongs in a table of `listen`".to_owned(),
+            heading => format!("belongs in {heading}"),
+        })
+        .collect();
+    (!sections.is_empty()).then(|| sections.join(", or "))
 }
 
 /// The whole manual, as Markdown.

@@ -141,7 +141,7 @@ impl Document {
         }
     }
 
-    /// What the store has found of files with the content in a coding.
+    /// The files with the content in a coding, as the store has found them.
     pub(crate) fn variants(&self) -> &Cell<KnownVariants> {
         &self.variants
     }

@@ -42,14 +42,14 @@ impl OpenRoot {
         disk: &Disk,
     ) -> Result<OpenRoot, Obstacle> {
         let name = path.root();
-        let (root, way) = OpenRoot::with_way(name, path.symlinks(), disk)?;
+        let (root, is_of_root) = OpenRoot::by_way(name, path.symlinks(), disk)?;
         let site_folders = directives.map(DirectiveCache::site_folders);
         let is_closed = |folders: &Arc<SiteFolders>| {
-            let root = root.path.as_bytes();
-            folders.closes(&way.real, root) || folders.has_others_in(&way.real, root)
+            let (real, name) = (&root.real_path, root.path.as_bytes());
+            folders.closes(real, name) || folders.has_others_in(real, name)
         };
         if path.symlinks() != Symlinks::Follow
-            && !way.is_of_root
+            && !is_of_root
             && site_folders.as_ref().is_some_and(is_closed)
         {
             return Err(Obstacle::OtherSite);
@@ -73,14 +73,11 @@ impl OpenRoot {
         symlinks: Symlinks,
         disk: &Disk,
     ) -> Result<OpenRoot, Obstacle> {
-        OpenRoot::with_way(name, symlinks, disk).map(|(root, _)| root)
+        OpenRoot::by_way(name, symlinks, disk).map(|(root, _)| root)
     }
 
-    fn with_way(
-        name: &Path,
-        symlinks: Symlinks,
-        disk: &Disk,
-    ) -> Result<(OpenRoot, RootWay), Obstacle> {
+    /// As [`OpenRoot::without_directives`]; also returns whether each link on the way is root's.
+    fn by_way(name: &Path, symlinks: Symlinks, disk: &Disk) -> Result<(OpenRoot, bool), Obstacle> {
         let path = CString::new(name.as_os_str().as_bytes()).map_err(|_| Obstacle::Missing)?;
         let opened = || {
             let folder =
@@ -93,7 +90,8 @@ impl OpenRoot {
         let mut attempts = (0..ATTEMPTS).map(|_| opened());
         let found = attempts.find(|opened| !matches!(opened, Ok(None)));
         let (folder, stat, way) = found.transpose()?.flatten().ok_or(Obstacle::Forbidden)?;
-        if symlinks != Symlinks::Follow && !way.may_lead {
+        let RootWay { real, may_lead, is_of_root } = way;
+        if symlinks != Symlinks::Follow && !may_lead {
             return Err(Obstacle::Forbidden);
         }
         let root = OpenRoot {
@@ -101,13 +99,13 @@ impl OpenRoot {
             identity: stat.identity(),
             folder,
             path,
-            real_path: way.real.clone(),
+            real_path: real,
             symlinks,
             scope: 0,
             base: None,
             site_folders: None,
         };
-        Ok((root, way))
+        Ok((root, is_of_root))
     }
 
     pub(crate) fn number(&self) -> u32 {

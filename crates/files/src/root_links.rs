@@ -115,7 +115,7 @@ struct Walk {
     end: PathBuf,
     /// The part of `end` that exists.
     known: PathBuf,
-    /// What is at `known`, and the folders above it, the first one being `/`.
+    /// The folders from `/` to `known`, and the file there if it is none.
     opened: Vec<(OwnedFd, Stat)>,
     links: Vec<LinkOnWay>,
     /// The reason why the rest of the path is not known.
@@ -164,7 +164,7 @@ impl Walk {
         self.missing.take().map_or(Ok(self), Err)
     }
 
-    /// What is at the end of the part that exists.
+    /// The end of the part that exists.
     fn here(&self) -> &(OwnedFd, Stat) {
         self.opened.last().expect("the walk begins at `/`, which is never left")
     }

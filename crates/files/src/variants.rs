@@ -34,7 +34,7 @@ pub struct CodedFile {
     pub coding: ContentCoding,
     /// Its path.
     pub path: DocumentPath,
-    /// What the store found there.
+    /// The file, as the store has found it.
     pub file: FileHandle,
 }
 

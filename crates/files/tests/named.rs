@@ -17,7 +17,7 @@ fn probe(counter: &mut Counter, path: impl AsRef<Path>) -> Option<(ProbeKind, u6
     found.map(|probe| (probe.kind, probe.size))
 }
 
-/// What takes a file's place after it was looked at is read as the site's files are sent.
+/// A file that takes another one's place after the look is read as the site's files are sent.
 #[test]
 fn a_document_is_read_by_the_rule_for_links() {
     let folder = Folder::new();

@@ -224,8 +224,8 @@ pub const FPM: &str = "fpm-fcgi";
 const LONGEST_KEPT: usize = 1024;
 
 /// Bytes that PHP's memory manager takes from the system at once, `ZEND_MM_CHUNK_SIZE`.
-const MEMORY_BLOCK: u64 = 2 << 20;
-/// Calls after which nothing is left of an average of a thousand blocks.
+const MEMORY_CHUNK: u64 = 2 << 20;
+/// Calls after which nothing is left of an average of a thousand chunks.
 const MEMORY_ROUNDS: usize = 12;
 
 /// The state of PHP after a request.
@@ -417,10 +417,10 @@ impl Engine {
         raw::INI_TO_KEEP
     }
 
-    /// Returns whether PHP keeps memory of former requests for the next one, beside the first block
+    /// Returns whether PHP keeps memory of former requests for the next one, beside the first chunk
     /// of its memory manager, which it never gives back.
     pub fn keeps_memory(&self) -> bool {
-        memory_now() > MEMORY_BLOCK
+        memory_now() > MEMORY_CHUNK
     }
 
     /// Shuts the PHP module down before the process exits normally.
@@ -437,7 +437,7 @@ impl Engine {
 pub(crate) fn give_memory_back() {
     // PHP keeps as much as requests used on average, and each of these halves the average.
     for _ in 0..MEMORY_ROUNDS {
-        if RUNNING.present().is_some() || memory_now() <= MEMORY_BLOCK {
+        if RUNNING.present().is_some() || memory_now() <= MEMORY_CHUNK {
             return;
         }
         // SAFETY: PHP has started, and no request has memory, as at the end of each. The function

@@ -191,6 +191,7 @@ mod tests {
         assert_eq!([0, 1, 2, 3].map(|workers| awake.room(workers)), [2, 1, 0, 0]);
         assert_eq!(awake.patience(), LEAST_PATIENCE);
     }
+
     #[test]
     fn no_more_workers_are_awake_than_the_memory_has_room_for() {
         let awake = AwakeLimit::new(4);

@@ -1,7 +1,7 @@
 //! How many workers the memory has room for.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use howdah_sys::usage;
@@ -57,22 +57,16 @@ impl MemoryWatch {
         self.available.store(figures.available, Ordering::Relaxed);
         self.aside.store(0, Ordering::Relaxed);
         self.limit.store(figures.limit, Ordering::Relaxed);
-        drop(self.count_kills(Instant::now()));
+        self.has_run_out();
     }
 
     /// Returns whether the kernel has lately ended a process because memory ran out. A process that
     /// was killed at that time was probably that one.
     pub(crate) fn has_run_out(&self) -> bool {
-        let now = Instant::now();
-        self.count_kills(now).were_lately(now)
-    }
-
-    fn count_kills(&self, now: Instant) -> MutexGuard<'_, Kills> {
+        let (count, now) = (usage::out_of_memory_kills(), Instant::now());
         let mut kills = self.kills.lock().unwrap_or_else(PoisonError::into_inner);
-        usage::out_of_memory_kills()
-            .into_iter()
-            .for_each(|count| kills.note(count, now));
-        kills
+        count.into_iter().for_each(|count| kills.note(count, now));
+        kills.were_lately(now)
     }
 
     /// The last figures; `None` while nothing is known.
@@ -161,7 +155,7 @@ impl Footprint {
         match (self.resting, self.peak) {
             (0, 0) if self.looks < CAREFUL_LOOKS => FIRST_WORKER,
             (0, 0) => UNPROVEN_WORKER,
-            (0, peak) => UNPROVEN_WORKER.max(peak.saturating_add(UNPROVEN_WORKER / 2)),
+            (0, peak) => peak.saturating_add(RESTING_WORKER).max(UNPROVEN_WORKER),
             (resting, peak) => resting.saturating_add(peak).max(LEAST_WORKER),
         }
     }
@@ -241,6 +235,8 @@ const FIRST_WORKER: u64 = 64 << 20;
 const CAREFUL_LOOKS: u32 = 10;
 /// Bytes of a worker that starts, at least: its scripts may need more than those before.
 const UNPROVEN_WORKER: u64 = 32 << 20;
+/// Bytes of a worker between requests that has not measured itself yet.
+const RESTING_WORKER: u64 = 16 << 20;
 /// The time for which a process that was killed is taken for one that the kernel has ended.
 const LATELY: Duration = Duration::from_secs(2);
 /// Bytes that are assumed at least, whatever workers tell.

@@ -16,6 +16,7 @@ use howdah_ipc::control::{Cleaning, FromZygote, OpcacheWarmup, ToZygote};
 use howdah_ipc::front::Front;
 use howdah_ipc::worker_set::WorkerSet;
 use howdah_ipc::{Corrupt, Geometry};
+use howdah_sys::process::Exit;
 use tokio::sync::{Notify, oneshot};
 
 use crate::KILL_SIGNAL;
@@ -411,14 +412,17 @@ impl Zygote {
             }
             Some(FromZygote::Died { worker, pid, status, processor }) => {
                 self.note_end(worker as usize, pid, processor);
-                let status = status as u32;
-                let is_out_of_memory =
-                    status & 0x7f == KILL_SIGNAL as u32 && self.memory.has_run_out();
-                let was_wanted =
-                    self.record_death(worker as usize, pid, (status, is_out_of_memory));
+                let lost = LostWorker { pid, status: status as u32 };
+                let exit = Exit::from_wait(lost.status.cast_signed());
+                let is_killed = exit == Exit::Signal(KILL_SIGNAL as i32);
+                let is_out_of_memory = is_killed && self.memory.has_run_out();
+                if is_out_of_memory {
+                    self.note_out_of_memory();
+                }
+                let was_wanted = self.record_death(worker as usize, lost);
                 Some(ZygoteEvent::Died {
                     pid,
-                    status,
+                    status: lost.status,
                     is_out_of_memory,
                     is_dismissed: !was_wanted,
                 })
@@ -433,15 +437,10 @@ impl Zygote {
     }
 
     /// Returns whether the worker was wanted.
-    fn record_death(
-        &self,
-        worker: usize,
-        pid: u64,
-        (status, is_out_of_memory): (u32, bool),
-    ) -> bool {
+    fn record_death(&self, worker: usize, lost: LostWorker) -> bool {
         let was_wanted = {
             let mut state = self.state();
-            let was_wanted = state.roster.died(worker, pid);
+            let was_wanted = state.roster.died(worker, lost.pid);
             state.staffed = Instant::now();
             self.front.set_present(state.roster.present());
             was_wanted
@@ -449,12 +448,8 @@ impl Zygote {
         let Some(was_wanted) = was_wanted else {
             return true;
         };
-        if is_out_of_memory {
-            self.note_out_of_memory();
-        }
         match self.front.worker_died(worker) {
             Ok(slots) => {
-                let lost = LostWorker { pid, status };
                 for slot in slots {
                     self.lost[slot].store(lost.pack(), Ordering::Release);
                 }

@@ -5,7 +5,6 @@ mod challenges;
 mod clock;
 mod control;
 mod demands;
-mod held_releases;
 mod keys;
 pub(crate) mod lanes;
 mod media_types;
@@ -18,7 +17,7 @@ mod retirement;
 mod room;
 mod scaling;
 mod shared;
-mod start_failures;
+mod site_reasons;
 mod thread;
 mod workspace;
 
@@ -48,7 +47,6 @@ use self::challenges::Challenges;
 pub(crate) use self::clock::WallTime;
 use self::control::Control;
 pub(crate) use self::demands::Demands;
-use self::held_releases::HeldReleases;
 pub(crate) use self::media_types::use_media_types;
 use self::pulse::Pulse;
 use self::renewals::Renewals;
@@ -56,7 +54,7 @@ pub(crate) use self::retirement::OnlyTunnels;
 use self::retirement::PoolRetirement;
 use self::room::Room;
 pub(crate) use self::shared::{FrontShared, FrontStage};
-use self::start_failures::StartFailures;
+use self::site_reasons::SiteReasons;
 pub(crate) use self::thread::{Thread, look_for_responses};
 pub(crate) use self::workspace::Workspace;
 use crate::admin;
@@ -282,8 +280,8 @@ fn share(
         clients: Clients::new(&config),
         challenges: Challenges::default(),
         renewals: Renewals::default(),
-        held_releases: HeldReleases::default(),
-        start_failures: StartFailures::default(),
+        held_releases: SiteReasons::default(),
+        start_failures: SiteReasons::default(),
         cached_descriptors: room.cached,
         most_connections: room.connections,
         accept_errors: AcceptErrors::default(),

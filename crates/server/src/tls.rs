@@ -24,7 +24,9 @@ mod upstreams;
 
 pub(crate) use self::certificates::Certificates;
 pub(crate) use self::client_authorities::{PassedEnds, clients, now, passed_ends};
-pub(crate) use self::established::{EstablishedTls, HttpsPorts, InTheClear, may_redirect};
+pub(crate) use self::established::{
+    EstablishedTls, HttpsPorts, InTheClear, may_redirect, redirect_status,
+};
 pub(crate) use self::handshake::{accept, is_hello};
 pub(crate) use self::internal::LocalAuthority;
 pub(crate) use self::pair::{PairText, SitePairs, names_left_out, read};

@@ -141,13 +141,13 @@ impl Zygote {
         }
     }
 
-    /// Notes that the kernel has ended a worker because memory ran out: the scripts that ran
-    /// needed more than there was room for.
+    /// Notes that the kernel has ended a worker because memory ran out: the scripts that ran, that
+    /// worker's among them, needed more than there was room for. Call it before the worker is
+    /// forgotten.
     pub(super) fn note_out_of_memory(&self) {
         let mut state = self.state();
         if let Some(sum) = state.memory {
-            // The worker that has ended ran one as well.
-            state.footprint.note_need(sum.need_of(self.front.awake_workers() + 1));
+            state.footprint.note_need(sum.need_of(self.front.awake_workers()));
         }
         self.look_at_memory(&mut state, false);
     }

@@ -161,7 +161,6 @@ fn fault(shared: &FrontShared, site: usize) -> Option<String> {
     if !has_worker {
         let why = shared.start_failures.of(site);
         let why = why.unwrap_or_else(|| "it has no worker".to_owned());
-        let why = why.strip_prefix(&format!("site {name}: ")).unwrap_or(&why);
         return Some(format!("site {name} is not ready: {why}"));
     }
     let why = shared.tls.as_ref()?.closed(site)?;

@@ -140,7 +140,7 @@ pub(crate) async fn carry(
                 Poll::Pending
             }
             Some(_) if carrier.is_closing => Poll::Ready(Ok(())),
-            // As of a client that leaves: that is how most of them end.
+            // Recorded as the end by a client that leaves, which is no error.
             Some(TunnelLimit::Idle) => {
                 Poll::Ready(Err(BrokenSide::Client(ConnectionError::Broken)))
             }

@@ -1,7 +1,7 @@
 //! The part of encryption in an answer: redirects to https, and names without a certificate.
 
 use howdah_config::{CertificateSource, Config, ListenAddress, ListenerSettings};
-use howdah_http::{Method, Request, Status};
+use howdah_http::{Request, ResponseHead};
 use howdah_site::Site;
 
 use super::{ExplainedOutcome, Explanation};
@@ -49,23 +49,19 @@ pub(super) fn redirect(
     request: &Request,
     explanation: &mut Explanation,
 ) -> Option<&'static str> {
-    let ports = config.listen.iter().map(port).collect::<Vec<_>>();
-    let ports = HttpsPorts::of(config, &ports);
-    let listener = config.listen.iter().position(|listener| !listener.tls).unwrap_or(0);
     if !tls::may_redirect(site, request) {
         return None;
     }
+    let ports: Vec<Option<u16>> = config.listen.iter().map(port).collect();
+    let listener = config.listen.iter().position(|listener| !listener.tls).unwrap_or(0);
     let host = String::from_utf8_lossy(request.host()).to_ascii_lowercase();
-    let url = ports.url(site.number(), &host, (request, listener))?;
+    let url = HttpsPorts::of(config, &ports).url(site.number(), &host, request, listener)?;
     match is_covered(site, &host) {
         Some(false) => return None,
         None => return Some(TO_HTTPS),
         Some(true) => {}
     }
-    explanation.head = howdah_http::ResponseHead::new(match request.method {
-        Method::Get | Method::Head => Status::MOVED_PERMANENTLY,
-        _ => Status::PERMANENT_REDIRECT,
-    });
+    explanation.head = ResponseHead::new(tls::redirect_status(&request.method));
     explanation.head.fields.push(b"Location", &url);
     explanation.outcome = ExplainedOutcome::Page;
     explanation.events.clear();

@@ -159,7 +159,7 @@ impl Control {
                 self.replace_authorities(site, descriptors.pop());
             }
             ToFront::Closed { site, why } => self.set_closed(site, why),
-            ToFront::Held { site, why } => self.shared.held_releases.note(site, why),
+            ToFront::Held { site, why } => self.shared.held_releases.note(site, Some(why)),
             ToFront::StartFailure { site, why } => self.shared.start_failures.note(site, why),
             ToFront::ReadPackets => {
                 // A front that is told to drain has left its packets to another one.

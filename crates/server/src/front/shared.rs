@@ -11,11 +11,10 @@ use howdah_sys::credentials::Identity;
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::challenges::Challenges;
-use super::held_releases::HeldReleases;
 use super::pulse::Pulse;
 use super::renewals::Renewals;
 use super::retirement::PoolRetirement;
-use super::start_failures::StartFailures;
+use super::site_reasons::SiteReasons;
 use crate::body::Storage;
 use crate::crew::Crew;
 use crate::host::Passwords;
@@ -62,9 +61,9 @@ pub(crate) struct FrontShared {
     /// The next renewals of certificates that are ordered.
     pub(crate) renewals: Renewals,
     /// The releases that are not served.
-    pub(crate) held_releases: HeldReleases,
+    pub(crate) held_releases: SiteReasons,
     /// The reasons why PHP does not start.
-    pub(crate) start_failures: StartFailures,
+    pub(crate) start_failures: SiteReasons,
     /// Files that each thread's store may keep open.
     pub(crate) cached_descriptors: usize,
     /// Connections that may be open at once.

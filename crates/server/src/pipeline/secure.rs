@@ -7,7 +7,7 @@ use howdah_site::Site;
 
 use super::{RequestContext, Response};
 use crate::observe::RequestError;
-use crate::tls::{InTheClear, TlsPolicy};
+use crate::tls::{InTheClear, TlsPolicy, redirect_status};
 
 /// Returns the response to a request that came over the wrong connection: one in the clear, one
 /// whose client has seen the certificate of another site, or one whose client has shown no
@@ -59,16 +59,12 @@ fn wrong_connection(
             .is_misdirected(context.thread, site, request.host(), peer.is_proxy)
             .then(|| Response::error(Status::MISDIRECTED_REQUEST)),
         None if request.scheme == Scheme::Http => {
-            let asked = (request, peer.listener);
-            let InTheClear::Redirected(url) = tls.https_ports.settle(tls, site, asked)? else {
-                return Some(Response::error(Status::SERVICE_UNAVAILABLE));
-            };
-            let status = match request.method {
-                Method::Get | Method::Head => Status::MOVED_PERMANENTLY,
-                // The method stays.
-                _ => Status::PERMANENT_REDIRECT,
-            };
-            Some(Response::redirect(status, &url))
+            Some(match tls.https_ports.settle(tls, site, request, peer.listener)? {
+                InTheClear::Redirected(url) => {
+                    Response::redirect(redirect_status(&request.method), &url)
+                }
+                InTheClear::Refused => Response::error(Status::SERVICE_UNAVAILABLE),
+            })
         }
         _ => None,
     }

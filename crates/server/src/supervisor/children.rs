@@ -209,7 +209,7 @@ impl Supervisor {
         match phase {
             GenerationPhase::Starting { .. } => {
                 let gone = had_started.then(|| format!("its zygote {pid} {exit}"));
-                self.zygote_died_at_start(number, position, &name, (&why_not, gone));
+                self.zygote_died_at_start(number, position, &why_not, gone);
             }
             GenerationPhase::Serving if pool.can_start() => {
                 let wait = pool.due.map_or(Duration::ZERO, |due| due - now);
@@ -240,28 +240,28 @@ impl Supervisor {
         }
     }
 
-    /// A zygote of a generation that starts has died. `what` is the reason not to start the pool,
-    /// `gone` the message where PHP had started in the zygote.
+    /// A zygote of a generation that starts has died. `why_not` is the reason not to start the
+    /// pool, `gone` the message where PHP had started in the zygote.
     fn zygote_died_at_start(
         &mut self,
         number: u64,
         position: usize,
-        name: &str,
-        (what, gone): (&str, Option<String>),
+        why_not: &str,
+        gone: Option<String>,
     ) {
         let ours = self.environment.identity.clone();
         let Some(generation) = self.generation(number) else {
             return;
         };
-        let what = format!("site {name}: {what}");
-        if generation.leave_out(position, &what, &ours) {
+        let name = generation.pools[position].name.clone();
+        if generation.leave_out(position, why_not, &ours) {
             self.go_on_without(number, position);
         } else if let Some(gone) = gone {
             generation.replace_later(position);
-            self.say_of(Level::Error, name, &format!("{gone}; another takes its place"));
+            self.say_of(Level::Error, &name, &format!("{gone}; another takes its place"));
             self.advance();
         } else {
-            self.abort(number, &what);
+            self.abort(number, &format!("site {name}: {why_not}"));
         }
     }
 

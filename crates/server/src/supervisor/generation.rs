@@ -129,7 +129,7 @@ impl Generation {
             let started = generation.start_pool((plan, front), from_former, environment, &log);
             if let Err(error) = started {
                 generation.kill();
-                return (generation, Err(error));
+                return (generation, Err(format!("site {name}: {error}")));
             }
         }
         (generation, Ok(()))

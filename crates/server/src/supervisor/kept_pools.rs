@@ -203,8 +203,6 @@ impl PoolProcesses {
             true => "has the PHP of the former configuration",
             false => "has no PHP",
         };
-        let site = format!("site {}: ", self.name);
-        let failure = failure.strip_prefix(&site).unwrap_or(failure);
-        Some(format!("{site}{state}: {failure}"))
+        Some(format!("site {}: {state}: {failure}", self.name))
     }
 }

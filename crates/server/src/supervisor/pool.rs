@@ -103,8 +103,7 @@ impl PoolProcesses {
         log: &ErrorLog,
         list: Option<ScriptList>,
     ) -> Result<(PoolProcesses, Result<SeqPacket, String>), String> {
-        let name = plan.settings.pool.clone();
-        let told = |error: io::Error| format!("site {name}: cannot start its pool: {error}");
+        let told = |error: io::Error| format!("cannot start its pool: {error}");
         let (reader, writer) = io::pipe().map_err(told)?;
         let mut pool = PoolProcesses {
             log: Some(writer.into()),
@@ -147,7 +146,7 @@ impl PoolProcesses {
         };
         // From the group of the former generation into the new one's.
         let group = pool.place(zygote.pid);
-        let failed = group.as_ref().err().map(|error| format!("site {}: {error}", pool.name));
+        let failed = group.as_ref().err().map(|error| error.to_string());
         zygote.group = group.unwrap_or_default();
         pool.hot_list.hand_over(&zygote);
         pool.zygote = Some(zygote);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use howdah_config::{CipherPolicy, RootTemplate, SiteTls, TlsVersion};
-use howdah_http::{Request, Scheme};
+use howdah_http::{Method, Request, Scheme, Status};
 use howdah_site::Site;
 use http::HeaderValue;
 
@@ -139,7 +139,8 @@ impl HttpsPorts {
         &self,
         tls: &TlsPolicy,
         site: &Site,
-        (request, listener): (&Request, usize),
+        request: &Request,
+        listener: usize,
     ) -> Option<InTheClear> {
         self.sites.get(site.number()).filter(|port| **port != HttpsPort::None)?;
         let host = std::str::from_utf8(request.host()).ok()?.to_ascii_lowercase();
@@ -152,7 +153,7 @@ impl HttpsPorts {
         if !tls.is_for(site, &host) {
             return None;
         }
-        Some(match self.url(site.number(), &host, (request, listener)) {
+        Some(match self.url(site.number(), &host, request, listener) {
             Some(url) => InTheClear::Redirected(url),
             None => InTheClear::Refused,
         })
@@ -164,7 +165,8 @@ impl HttpsPorts {
         &self,
         site: usize,
         host: &str,
-        (request, listener): (&Request, usize),
+        request: &Request,
+        listener: usize,
     ) -> Option<Vec<u8>> {
         let HttpsPort::Is(port) = *self.sites.get(site)? else {
             return None;
@@ -182,6 +184,14 @@ impl HttpsPorts {
     fn is_mapped(&self, request: &Request, listener: usize) -> bool {
         let own = self.listeners.get(listener).copied().flatten();
         request.port().is_none() && own != Some(Scheme::Http.default_port())
+    }
+}
+
+/// The status of a redirect to https: the method stays.
+pub(crate) fn redirect_status(method: &Method) -> Status {
+    match method {
+        Method::Get | Method::Head => Status::MOVED_PERMANENTLY,
+        _ => Status::PERMANENT_REDIRECT,
     }
 }
 

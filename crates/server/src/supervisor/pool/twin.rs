@@ -222,12 +222,15 @@ impl Supervisor {
         let Some(generation) = self.generation(number) else {
             return;
         };
-        let failure = generation.pools.get_mut(position).and_then(|pool| pool.start_failure.take());
-        let failure = failure.unwrap_or_default();
+        let Some(pool) = generation.pools.get_mut(position) else {
+            return;
+        };
+        let name = pool.name.clone();
+        let failure = pool.start_failure.take().unwrap_or_default();
         let why = format!("{failure}; the zygote of the former generation: {error}");
         match generation.leave_out(position, &why, &ours) {
             true => self.tell_left_out(number, position),
-            false => self.abort(number, &why),
+            false => self.abort(number, &format!("site {name}: {why}")),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use howdah_sys::signal::{SIGHUP, SIGTERM};
 
@@ -138,6 +138,12 @@ fn a_server_that_stops_is_not_ready() {
     assert!(site.server.wait().success());
 }
 
+/// A `program` of `[site.php]` that runs these lines of a shell and becomes PHP.
+fn php_after(folder: &Folder, lines: &str) -> PathBuf {
+    let php = Path::new(HOWDAH).with_file_name("howdah-php");
+    folder.program("howdah-php", format!("#!/bin/sh\n{lines}\nexec {} \"$@\"\n", php.display()))
+}
+
 #[test]
 fn a_pool_without_workers_is_not_ready_and_leaves_the_others_in_service() {
     if !has_php() {
@@ -146,13 +152,8 @@ fn a_pool_without_workers_is_not_ready_and_leaves_the_others_in_service() {
     // PHP that does not start while a file is there.
     let folder = Folder::new();
     let hold = folder.path().join("hold");
-    let php = Path::new(HOWDAH).with_file_name("howdah-php");
-    let script = format!(
-        "#!/bin/sh\nwhile [ -e {} ]; do sleep 0.05; done\nexec {} \"$@\"\n",
-        hold.display(),
-        php.display()
-    );
-    let program = folder.program("howdah-php", script);
+    let program =
+        php_after(&folder, &format!("while [ -e {} ]; do sleep 0.05; done", hold.display()));
     let config = format!(
         "{TOP}[[site]]\nname = \"shop\"\nroot = \"public\"\n[site.php]\nworkers = 1\n\
          standby = false\nsandbox = \"off\"\nstate_dir = \"state\"\nprogram = \"{}\"\n",
@@ -220,14 +221,11 @@ fn the_reason_why_php_does_not_start_is_told_everywhere() {
     }
     let folder = Folder::new();
     let hold = folder.path().join("hold");
-    let php = Path::new(HOWDAH).with_file_name("howdah-php");
-    let script = format!(
-        "#!/bin/sh\nif [ -e {} ]; then echo 'Fatal Error Insufficient shared memory!' >&2; exit \
-         254; fi\nexec {} \"$@\"\n",
-        hold.display(),
-        php.display()
+    let fails = format!(
+        "if [ -e {} ]; then echo 'Fatal Error Insufficient shared memory!' >&2; exit 254; fi",
+        hold.display()
     );
-    let program = folder.program("howdah-php", script);
+    let program = php_after(&folder, &fails);
     let config = format!(
         "{TOP}{PLAIN}hosts = [\"blog.example\"]\n[[site]]\nname = \"good\"\nroot = \"public\"\n\
          [site.php]\nworkers = 1\nstate_dir = \"good\"\n[[site]]\nname = \"shop\"\n\
