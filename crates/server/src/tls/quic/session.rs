@@ -1,4 +1,4 @@
-//! A session of QUIC: the library's own, with what its handshake shows, whose settings may depend on
+//! A session of QUIC: the library's own, with notes of its handshake. The settings may depend on
 //! the client's first message.
 
 use std::any::Any;
