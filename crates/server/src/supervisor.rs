@@ -49,6 +49,7 @@ mod startup;
 mod state;
 pub(crate) mod survey;
 mod takeover;
+mod unix_socket;
 mod unprivileged;
 pub(crate) mod upgrade;
 mod warmup;

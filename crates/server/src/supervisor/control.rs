@@ -12,17 +12,16 @@ mod request;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use howdah_http::Status;
 use howdah_sys::credentials::{group_number, own_user};
-use howdah_sys::process;
-use howdah_sys::socket::{peer_user, refuse_descriptors};
+use howdah_sys::socket::peer_user;
 
 pub(crate) use self::command::{ControlCommand, ask};
+use super::unix_socket;
 
 /// Maximum number of clients at a time. Further clients wait in the listen queue.
 const MOST_CLIENTS: usize = 32;
@@ -62,29 +61,19 @@ impl ControlSocket {
     /// # Errors
     /// The reason, as text for the operator.
     pub(super) fn bind(path: &Path) -> Result<ControlSocket, String> {
-        let told = |error: io::Error| {
-            let path = path.display();
-            format!(
-                "cannot create the control socket {path}: {error}; set `control` to a place that \
-                 can be written to"
-            )
+        let told = |error: io::Error| match error.kind() {
+            io::ErrorKind::AddrInUse => format!(
+                "another howdah listens at {}; stop it, or set `control` to another place",
+                path.display()
+            ),
+            _ => format!(
+                "cannot create the control socket {}: {error}; set `control` to a place that can \
+                 be written to",
+                path.display()
+            ),
         };
-        if UnixStream::connect(path).is_ok() {
-            let path = path.display();
-            return Err(format!(
-                "another howdah listens at {path}; stop it, or set `control` to another place"
-            ));
-        }
-        match fs::symlink_metadata(path) {
-            Ok(found) if found.file_type().is_socket() => fs::remove_file(path).map_err(told)?,
-            Ok(_) => return Err(told(io::Error::other("the path exists and is not a socket"))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(told(error)),
-        }
-        let former = process::set_umask(0o177);
-        let bound = UnixListener::bind(path);
-        process::set_umask(former);
-        ControlSocket::of(path.to_owned(), bound.map_err(told)?).map_err(told)
+        let listener = unix_socket::bind(path).map_err(told)?;
+        Ok(ControlSocket::with(path.to_owned(), listener))
     }
 
     /// Uses a socket that is already bound.
@@ -92,15 +81,17 @@ impl ControlSocket {
     /// # Errors
     /// The socket cannot be set to non-blocking.
     pub(super) fn of(path: PathBuf, listener: UnixListener) -> io::Result<ControlSocket> {
-        listener.set_nonblocking(true)?;
-        // Older kernels cannot.
-        let _ = refuse_descriptors(listener.as_fd());
-        Ok(ControlSocket {
+        unix_socket::prepare(&listener)?;
+        Ok(ControlSocket::with(path, listener))
+    }
+
+    fn with(path: PathBuf, listener: UnixListener) -> ControlSocket {
+        ControlSocket {
             path,
             listener,
             clients: Vec::new(),
             next_id: 1,
-        })
+        }
     }
 
     /// Lets the members of `group` connect as well, or nobody but the owner.
@@ -112,13 +103,12 @@ impl ControlSocket {
             let path = self.path.display();
             format!("cannot open the control socket {path} to `control_group`: {error}")
         };
-        let mode = |mode| fs::set_permissions(&self.path, fs::Permissions::from_mode(mode));
         let Some(group) = group else {
-            return mode(0o600).map_err(told);
+            return unix_socket::give(&self.path, None, None, 0o600).map_err(told);
         };
         let number = group_number(group).map_err(told)?;
         let number = number.ok_or_else(|| format!("`control_group`: there is no group {group}"))?;
-        chown(&self.path, None, Some(number)).and_then(|()| mode(0o660)).map_err(told)
+        unix_socket::give(&self.path, None, Some(number), 0o660).map_err(told)
     }
 
     /// Takes over the clients of a former socket. Closes the former socket, and removes it unless
@@ -424,11 +414,7 @@ mod tests {
     fn what_is_no_socket_is_left_alone() {
         let path = place("file");
         fs::write(&path, "precious").unwrap();
-        assert!(
-            ControlSocket::bind(&path)
-                .unwrap_err()
-                .contains("the path exists and is not a socket")
-        );
+        assert!(ControlSocket::bind(&path).unwrap_err().contains("the file is not a socket"));
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
         fs::remove_file(&path).unwrap();
     }

@@ -1,53 +1,27 @@
 //! The files of Unix sockets: made, given to their users, removed.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, lchown};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use howdah_config::ListenerSettings;
 use howdah_sys::credentials::{Identity, group_number};
-use howdah_sys::process;
-use howdah_sys::socket::refuse_descriptors;
 
-/// Listens at `path`, at first for this process's user alone. Replaces a socket that no process
-/// listens on, as a server leaves it that was killed.
+use super::super::unix_socket;
+
+/// Listens at `path`, at first for this process's user alone. See [`unix_socket::bind`].
 ///
 /// # Errors
 /// The reason, as text for the operator.
 pub(super) fn bind(path: &Path) -> Result<UnixListener, String> {
-    if let Some(why) = taken(path) {
-        return Err(why);
-    }
-    match fs::symlink_metadata(path) {
-        Ok(found) if found.file_type().is_socket() => {
-            fs::remove_file(path).map_err(|error| refusal(path, &error))?;
-        }
-        Ok(_) => return Err(refusal(path, &io::Error::other("the file is not a socket"))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(refusal(path, &error)),
-    }
-    let former = process::set_umask(0o177);
-    let bound = UnixListener::bind(path);
-    process::set_umask(former);
-    let listener = bound.map_err(|error| refusal(path, &error))?;
-    listener.set_nonblocking(true).map_err(|error| refusal(path, &error))?;
-    // Older kernels cannot.
-    let _ = refuse_descriptors(listener.as_fd());
-    Ok(listener)
+    unix_socket::bind(path).map_err(|error| refusal(path, &error))
 }
 
 /// Returns a message if a program listens at `path`.
 pub(super) fn taken(path: &Path) -> Option<String> {
-    UnixStream::connect(path).is_ok().then(|| {
-        format!(
-            "cannot listen on unix:{}: another program listens there; stop it, or choose another \
-             path",
-            path.display()
-        )
-    })
+    unix_socket::is_taken(path).then(|| refusal(path, &io::ErrorKind::AddrInUse.into()))
 }
 
 /// Whether [`bind`] would succeed. Makes no socket at `path` itself, to which a client could
@@ -80,9 +54,7 @@ pub(super) fn give(
         Some(name) => Some(group_id(name)?),
         None => front.map(|front| front.gid),
     };
-    let given = lchown(path, owner, group)
-        .and_then(|()| fs::set_permissions(path, Permissions::from_mode(settings.mode)));
-    given.map_err(|error| {
+    unix_socket::give(path, owner, group, settings.mode).map_err(|error| {
         format!(
             "cannot give unix:{} its owner and permissions: {error}; only root can give a socket \
              to other users: leave out `owner` and `group`, or start howdah as root",
@@ -132,6 +104,13 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 
 fn refusal(path: &Path, error: &io::Error) -> String {
     let advice = match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            return format!(
+                "cannot listen on unix:{}: another program listens there; stop it, or choose \
+                 another path",
+                path.display()
+            );
+        }
         io::ErrorKind::NotFound => "create its folder",
         io::ErrorKind::PermissionDenied => {
             "its folder must be writable for the user that starts howdah"

@@ -1,0 +1,135 @@
+//! Files of Unix sockets that the supervisor listens on: made, and given to their users.
+//!
+//! Such a file may lie in a folder of a site's owner, who can put another file in its place at any
+//! moment. What is changed is therefore what was looked at, and never what a link leads to.
+
+use std::ffi::CString;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use howdah_sys::open::{self, Access, Lookup};
+use howdah_sys::process;
+use howdah_sys::socket::refuse_descriptors;
+use socket2::{Domain, SockAddr, Socket, Type};
+
+/// Listens at `path`, for this process's user alone. Replaces a socket that no process listens on,
+/// as a server leaves it that was killed.
+///
+/// # Errors
+/// `AddrInUse` if a program listens there; another kind of file is there; or the error of
+/// `bind(2)`.
+pub(super) fn bind(path: &Path) -> io::Result<UnixListener> {
+    if is_taken(path) {
+        return Err(io::ErrorKind::AddrInUse.into());
+    }
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => fs::remove_file(path)?,
+        Ok(_) => return Err(not_a_socket()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let former = process::set_umask(0o177);
+    let bound = UnixListener::bind(path);
+    process::set_umask(former);
+    let listener = bound?;
+    prepare(&listener)?;
+    Ok(listener)
+}
+
+/// Sets the listener to non-blocking, and has it refuse descriptors from its clients.
+///
+/// # Errors
+/// The error of `ioctl(2)`.
+pub(super) fn prepare(listener: &UnixListener) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    // Older kernels cannot.
+    let _ = refuse_descriptors(listener.as_fd());
+    Ok(())
+}
+
+/// Whether a program listens at `path`. Does not wait for one that accepts no connection.
+pub(super) fn is_taken(path: &Path) -> bool {
+    let connect = || {
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+        socket.set_nonblocking(true)?;
+        socket.connect(&SockAddr::unix(path)?)
+    };
+    let connected: io::Result<()> = connect();
+    connected.map_or_else(|error| error.kind() == io::ErrorKind::WouldBlock, |()| true)
+}
+
+/// Gives the socket at `path` its owner, its group, each if there is one, and its permissions.
+///
+/// # Errors
+/// The file is no socket, or the error of `open(2)`, `chown(2)` or `chmod(2)`.
+pub(super) fn give(
+    path: &Path,
+    owner: Option<u32>,
+    group: Option<u32>,
+    mode: u32,
+) -> io::Result<()> {
+    let name = CString::new(path.as_os_str().as_bytes())?;
+    let opened = open::counted(&name, (Access::Point, false), Lookup::Full, &mut 0)?;
+    // The file that is open, whatever is at its path by now.
+    let file = format!("/proc/self/fd/{}", opened.as_raw_fd());
+    if !fs::metadata(&file)?.file_type().is_socket() {
+        return Err(not_a_socket());
+    }
+    chown(&file, owner, group)?;
+    fs::set_permissions(&file, Permissions::from_mode(mode))
+}
+
+fn not_a_socket() -> io::Error {
+    io::Error::other("the file is not a socket")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, symlink};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn a_program_that_accepts_no_connection_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        listener.bind(&SockAddr::unix(&path).unwrap()).unwrap();
+        listener.listen(0).unwrap();
+        let _waiting = UnixStream::connect(&path).unwrap();
+        assert!(is_taken(&path));
+        assert_eq!(bind(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        drop(listener);
+        assert!(!is_taken(&path));
+    }
+
+    #[test]
+    fn a_file_in_the_place_of_the_socket_keeps_its_owner_and_permissions() {
+        let folder = tempfile::tempdir().unwrap();
+        let (socket, secret) = (folder.path().join("socket"), folder.path().join("secret"));
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        let listener = bind(&socket).unwrap();
+        assert_eq!(mode(&socket), 0o600);
+        give(&socket, None, None, 0o660).unwrap();
+        assert_eq!(mode(&socket), 0o660);
+
+        fs::write(&secret, "secret").unwrap();
+        fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
+        let links: [fn(&Path, &Path) -> io::Result<()>; 2] =
+            [|from, to| symlink(from, to), |from, to| fs::hard_link(from, to)];
+        for link in links {
+            fs::remove_file(&socket).unwrap();
+            link(&secret, &socket).unwrap();
+            assert!(give(&socket, None, None, 0o666).is_err());
+            assert_eq!(mode(&secret), 0o600);
+            assert!(bind(&socket).is_err());
+        }
+        drop(listener);
+    }
+}
