@@ -89,8 +89,8 @@ pub(crate) enum Body {
     },
     /// Several bodies in memory or in files, the first one last.
     Parts(Vec<Body>),
-    /// The output of a script.
-    Script(ScriptSource),
+    /// The output of a script. In a box: a response is moved more often than it is a script's.
+    Script(Box<ScriptSource>),
     /// Any other source.
     Stream(Box<dyn Source>),
 }
@@ -125,11 +125,11 @@ impl Body {
 
     /// The output of a script. `declared` is the length that the script's head declared, if it did.
     pub(crate) fn script(exchange: Exchange, declared: Option<u64>) -> Body {
-        Body::Script(ScriptSource {
+        Body::Script(Box::new(ScriptSource {
             exchange: Some(exchange),
             available: 0,
             declared,
-        })
+        }))
     }
 
     /// Returns all of the content, if it is in memory.
@@ -211,10 +211,10 @@ impl Source for Body {
                 Piece::Document { file, offset: *offset, length: *length }
             }
             Body::Parts(parts) => parts.last().map_or(Piece::Memory(b""), Body::piece),
-            Body::Script(ScriptSource { exchange: Some(exchange), available, .. }) => {
-                Piece::Ring(exchange, *available)
-            }
-            Body::Script(_) => Piece::Memory(b""),
+            Body::Script(script) => match &script.exchange {
+                Some(exchange) => Piece::Ring(exchange, script.available),
+                None => Piece::Memory(b""),
+            },
             Body::Stream(source) => source.piece(),
         }
     }
@@ -230,11 +230,12 @@ impl Source for Body {
                 *length -= count as u64;
             }
             Body::Parts(parts) => parts.last_mut().into_iter().for_each(|part| part.consume(count)),
-            Body::Script(ScriptSource { exchange: Some(exchange), available, .. }) => {
-                exchange.consume(count);
-                *available -= count;
+            Body::Script(script) => {
+                if let Some(exchange) = &mut script.exchange {
+                    exchange.consume(count);
+                    script.available -= count;
+                }
             }
-            Body::Script(_) => {}
             Body::Stream(source) => source.consume(count),
         }
     }
