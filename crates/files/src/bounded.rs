@@ -16,7 +16,7 @@ pub struct Voided {
 }
 
 impl Voided {
-    /// Whether there is any reason.
+    /// Returns whether there is any reason.
     #[inline]
     pub fn any(self) -> bool {
         self.cold || self.too_many_links || self.postponed

@@ -59,7 +59,7 @@ impl EntryTable {
         Some(*found)
     }
 
-    /// Whether the entry at `place` is that of `path`.
+    /// Returns whether the entry at `place` is that of `path`.
     #[inline]
     pub(crate) fn is_at(&self, place: u32, path: &DocumentPath) -> bool {
         matches!(self.entries.get(place as usize), Some(Some(entry)) if entry.path == *path)

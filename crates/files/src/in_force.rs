@@ -199,7 +199,7 @@ impl RulesInForce {
     }
 }
 
-/// Whether `rules` are those of `own` below `above`.
+/// Returns whether `rules` are those of `own` below `above`.
 fn is_merged_of(rules: &Rules, above: Option<&Rc<Rules>>, own: &Arc<Compiled>) -> bool {
     let same_above = match (rules.above(), above) {
         (Some(ours), Some(above)) => Rc::ptr_eq(ours, above),

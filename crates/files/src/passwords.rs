@@ -73,8 +73,9 @@ impl Store {
         }
     }
 
-    /// Whether the file, which has that state, and the folders that lead to it can be read by a
-    /// user, by permission bits. With an access control list the bits do not tell: then it cannot.
+    /// Returns whether the file, which has that state, and the folders that lead to it can be read
+    /// by a user, by permission bits. With an access control list the bits do not tell: then it
+    /// cannot.
     fn is_readable_for(&mut self, path: &[u8], stat: &Stat, user: &Identity) -> bool {
         let Ok(name) = CString::new(path) else {
             return false;

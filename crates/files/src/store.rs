@@ -121,7 +121,7 @@ impl Store {
         self.directives.is_some()
     }
 
-    /// Whether `.htaccess` files are in force in the scope of `path`.
+    /// Returns whether `.htaccess` files are in force in the scope of `path`.
     pub(crate) fn reads_htaccess(&self, path: &DocumentPath) -> bool {
         self.directives
             .as_ref()
@@ -294,7 +294,7 @@ impl Store {
         }
     }
 
-    /// Whether the entry at `place` can be used without asking the disk.
+    /// Returns whether the entry at `place` can be used without asking the disk.
     #[inline]
     pub(crate) fn is_fresh(&mut self, place: u32) -> bool {
         let now = self.now;
@@ -352,7 +352,8 @@ impl Store {
         }
     }
 
-    /// Whether the entry at `place` agrees with the disk; if so, it is fresh for this second.
+    /// Returns whether the entry at `place` agrees with the disk; if so, it is fresh for this
+    /// second.
     fn still_holds(&mut self, place: u32, root: &Rc<OpenRoot>) -> bool {
         let now = self.now;
         self.figures.checks += 1;

@@ -47,7 +47,7 @@ impl DocumentTree {
         is_folder.then_some(TreeFolder { file, identity: stat.identity() })
     }
 
-    /// Whether something is at `relative`, be it forbidden.
+    /// Returns whether something is at `relative`, be it forbidden.
     pub fn has(&self, relative: &[u8]) -> bool {
         !matches!(self.locate(relative, Reading::No), Err(Obstacle::Missing))
     }

@@ -275,7 +275,7 @@ struct ReadField {
 }
 
 impl PropertyValues {
-    /// Whether another request has the same values.
+    /// Returns whether another request has the same values.
     #[inline]
     pub fn are_those_of(&self, client: &Client<'_>) -> bool {
         self.remote.is_none_or(|remote| remote == client.remote.ip())

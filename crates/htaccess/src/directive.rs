@@ -117,7 +117,7 @@ impl Call<'_> {
         self.words.get(index).map_or(b"", Vec::as_slice)
     }
 
-    /// Whether the argument is `On`, for [`Arguments::Flag`].
+    /// Returns whether the argument is `On`, for [`Arguments::Flag`].
     pub fn flag(&self) -> bool {
         self.word(0).eq_ignore_ascii_case(b"on")
     }

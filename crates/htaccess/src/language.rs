@@ -42,8 +42,8 @@ pub struct Item {
 
 /// The questions that [`parse`] asks while it reads.
 pub trait Conditions {
-    /// Whether the content of a section like `<IfModule>` counts: `None` if `section` is not one
-    /// that is decided while reading, an error if its arguments are wrong.
+    /// Returns whether the content of a section like `<IfModule>` counts: `None` if `section` is
+    /// not one that is decided while reading, an error if its arguments are wrong.
     fn decide(&mut self, section: &Item) -> Option<Result<bool, String>>;
 
     /// Returns the value of `${name}`; `None` leaves the text as it is.

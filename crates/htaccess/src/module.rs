@@ -5,8 +5,8 @@ use crate::merge::Merge;
 
 /// The configuration of a module.
 pub trait ModuleConfig: Merge {
-    /// Whether these directives leave the response for a file or a script unchanged, once its
-    /// handler is known. Effects on the request's state do not count: the state shows them.
+    /// Returns whether these directives leave the response for a file or a script unchanged, once
+    /// its handler is known. Effects on the request's state do not count: the state shows them.
     fn is_silent(&self) -> bool;
 
     /// Makes what the first request would have to wait for.

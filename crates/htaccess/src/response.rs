@@ -84,7 +84,7 @@ pub(crate) fn choose_filters(
     filter::choose(tx, &in_force, context, head, length)
 }
 
-/// Whether [`respond`] may take long: there are patterns or expressions to evaluate.
+/// Returns whether [`respond`] may take long: there are patterns or expressions to evaluate.
 pub fn may_take_long(settings: &Settings) -> bool {
     settings
         .headers
@@ -93,7 +93,8 @@ pub fn may_take_long(settings: &Settings) -> bool {
         || settings.filter.as_ref().is_some_and(|filter| filter.has_expressions())
 }
 
-/// Whether directives change nothing in any response to this request, except its media type.
+/// Returns whether directives change nothing in any response to this request, except its media
+/// type.
 pub fn is_left_alone(state: &RequestState, settings: &Settings) -> bool {
     let headers = settings.headers.as_ref();
     let expires = settings.expires.as_ref();
@@ -112,7 +113,7 @@ fn adds_charset(settings: &Settings) -> bool {
     core.is_some_and(|core| matches!(core.default_charset, Some(DefaultCharset::Named(_))))
 }
 
-/// Whether the content may have to pass a filter.
+/// Returns whether the content may have to pass a filter.
 pub fn passes_filters(state: &RequestState, settings: &Settings) -> bool {
     let core = settings.core.as_ref();
     let by_folder = core.is_some_and(|core| core.output_filters.is_some());

@@ -41,15 +41,15 @@ macro_rules! settings {
                 }
             }
 
-            /// Whether nothing is configured.
+            /// Returns whether nothing is configured.
             pub fn is_empty(&self) -> bool {
                 $(self.$field.is_none() &&)*
                     self.files.is_empty() && self.conditions.is_empty() && self.refused.is_none()
             }
 
-            /// Whether the settings leave the response for a file or a script unchanged, once its
-            /// handler is known; see [`ModuleConfig::is_silent`]. Sections that wait for a request
-            /// do not count.
+            /// Returns whether the settings leave the response for a file or a script unchanged,
+            /// once its handler is known; see [`ModuleConfig::is_silent`]. Sections that wait for a
+            /// request do not count.
             pub fn is_silent(&self) -> bool {
                 $(self.$field.as_ref().is_none_or(|config| config.is_silent()) &&)* true
             }

@@ -238,7 +238,7 @@ impl<'r> Transaction<'r> {
         }
     }
 
-    /// Whether events are collected.
+    /// Returns whether events are collected.
     #[inline]
     pub fn is_traced(&self) -> bool {
         self.state.trace.is_some()

@@ -342,7 +342,7 @@ fn notes_of(resolved: &Resolved) -> Box<ResolutionNotes> {
     })
 }
 
-/// Whether content is sent that is still being produced, or that passes filters.
+/// Returns whether content is sent that is still being produced, or that passes filters.
 fn is_unsettled(response: &Response, request: &Request) -> bool {
     response.has_content(request) && (!response.filters.is_empty() || !response.body.is_stored())
 }

@@ -8,7 +8,7 @@ use crate::normal::normalize;
 use crate::sites::Site;
 
 impl Site {
-    /// Whether the site's pool has lanes.
+    /// Returns whether the site's pool has lanes.
     #[inline]
     pub fn has_lanes(&self) -> bool {
         self.config().php.as_ref().is_some_and(|php| !php.lanes.is_empty())
@@ -67,7 +67,7 @@ fn has_user_agent(request: &Request, glob: &str) -> bool {
     matches(glob.to_ascii_lowercase().as_bytes(), &agent.to_ascii_lowercase())
 }
 
-/// Whether `pair`, as `NAME=VALUE`, fits a pattern `NAME` or `NAME=VALUE`.
+/// Returns whether `pair`, as `NAME=VALUE`, fits a pattern `NAME` or `NAME=VALUE`.
 fn is_named(glob: &[u8], pair: &[u8]) -> bool {
     if glob.contains(&b'=') {
         return matches(glob, pair);
@@ -94,8 +94,8 @@ fn decoded(text: &[u8]) -> Vec<u8> {
     decoded
 }
 
-/// Whether the whole text fits a pattern: `*` stands for any bytes, `?` for one. Takes at most
-/// pattern times text steps: only the last `*` is ever tried again.
+/// Returns whether the whole text fits a pattern: `*` stands for any bytes, `?` for one. Takes at
+/// most pattern times text steps: only the last `*` is ever tried again.
 fn matches(glob: &[u8], text: &[u8]) -> bool {
     let (mut at, mut from) = (0, 0);
     // The byte of the pattern behind the last `*`, and where the text behind it begins.

@@ -49,7 +49,8 @@ impl Names {
         }
     }
 
-    /// Whether a file of this name runs, as Debian's `<FilesMatch ".+\.ph(ar|p|tml)$">` says.
+    /// Returns whether a file of this name runs, as Debian's `<FilesMatch ".+\.ph(ar|p|tml)$">`
+    /// says.
     #[inline]
     pub(crate) fn runs(&self, name: &[u8]) -> bool {
         self.run
@@ -87,7 +88,8 @@ impl Names {
         None
     }
 
-    /// Whether some component of a relative path may not be served, wherever the path comes from.
+    /// Returns whether some component of a relative path may not be served, wherever the path comes
+    /// from.
     pub(crate) fn denies(&self, relative: &[u8]) -> bool {
         let mut components = relative.split(|&byte| byte == b'/');
         components.any(|component| self.denies_component(component))
@@ -132,8 +134,8 @@ impl WildcardName {
     }
 }
 
-/// Whether the name's last extension is one that PHP programs have or had, in any case. Those that
-/// a site does not run are refused: sent as text, they would reveal passwords.
+/// Returns whether the name's last extension is one that PHP programs have or had, in any case.
+/// Those that a site does not run are refused: sent as text, they would reveal passwords.
 fn is_php_source(name: &[u8]) -> bool {
     // The shortest is `.php`, the longest `.phtml`; most names fail the first test.
     let Some(dot) = memchr::memrchr(b'.', &name[name.len().saturating_sub(6)..]) else {

@@ -219,7 +219,7 @@ impl Site {
         self.scope
     }
 
-    /// Whether `root`, without a slash at its end, is a document root of the site.
+    /// Returns whether `root`, without a slash at its end, is a document root of the site.
     pub fn has_root(&self, root: &[u8]) -> bool {
         match &self.config.root {
             RootTemplate::Fixed(path) => path.as_os_str().as_bytes() == root,

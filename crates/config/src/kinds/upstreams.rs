@@ -41,8 +41,8 @@ fn parse(text: &str) -> Result<Upstream, Problem> {
     Ok(upstream)
 }
 
-/// Whether this can be the name of a host (RFC 1123 §2.1). Text whose last part begins with a digit
-/// is an address with a mistake.
+/// Returns whether this can be the name of a host (RFC 1123 §2.1). Text whose last part begins with
+/// a digit is an address with a mistake.
 fn is_name(host: &str) -> bool {
     let host = host.strip_suffix('.').unwrap_or(host);
     let is_label = |label: &str| {

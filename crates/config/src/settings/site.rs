@@ -301,7 +301,7 @@ impl SiteSettings {
         }
     }
 
-    /// Whether the site answers on a listener.
+    /// Returns whether the site answers on a listener.
     pub fn answers_on(&self, listener: &ListenerSettings) -> bool {
         self.listen.is_empty() || self.listen.contains(&listener.address)
     }

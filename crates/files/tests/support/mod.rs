@@ -291,7 +291,7 @@ pub fn append(path: &Path, content: &str) {
         .unwrap();
 }
 
-/// Whether the test runs as root, who may give files away but is refused none.
+/// Returns whether the test runs as root, who may give files away but is refused none.
 pub fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     fs::metadata("/proc/self").unwrap().uid() == 0

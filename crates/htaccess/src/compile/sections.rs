@@ -104,7 +104,7 @@ pub(super) fn find(name: &str) -> Option<&'static Section> {
     SECTIONS.iter().find(|section| section.name.eq_ignore_ascii_case(name))
 }
 
-/// Whether a section of that name exists; the name begins with `<`.
+/// Returns whether a section of that name exists; the name begins with `<`.
 pub(super) fn is_section(name: &str) -> bool {
     find(name).is_some()
 }
@@ -330,7 +330,7 @@ fn names(path: &[u8]) -> FileNames {
     }
 }
 
-/// Whether a name is a pattern of the shell's (`apr_fnmatch_test`).
+/// Returns whether a name is a pattern of the shell's (`apr_fnmatch_test`).
 fn is_wildcard(name: &[u8]) -> bool {
     let mut open = false;
     let mut bytes = name.iter();

@@ -74,8 +74,8 @@ pub(crate) const APACHE_MODULES: &[ApacheModule] = &[ApacheModule::new(
 )];
 
 impl Config {
-    /// Whether `Satisfy Any` is in force: either the address or the user has to be allowed, and not
-    /// both.
+    /// Returns whether `Satisfy Any` is in force: either the address or the user has to be allowed,
+    /// and not both.
     pub(crate) fn any_suffices(&self, method: MethodSet) -> bool {
         self.any.meets(method)
     }
@@ -128,7 +128,7 @@ pub(crate) fn check(
     Err(Denial::Status(Status::FORBIDDEN))
 }
 
-/// Whether one of the rules matches the client.
+/// Returns whether one of the rules matches the client.
 fn matches(
     tx: &mut Transaction<'_>,
     rules: &[AccessRule],

@@ -87,7 +87,8 @@ impl Config {
         }
     }
 
-    /// Whether only `section` counts: AuthMerging Off removes the site's own `Require` as well.
+    /// Returns whether only `section` counts: AuthMerging Off removes the site's own `Require` as
+    /// well.
     fn is_cleared(&self) -> bool {
         self.is_detached || self.merging == Some(Merging::Off)
     }

@@ -54,7 +54,7 @@ pub(crate) const APACHE_MODULES: &[ApacheModule] = &[ApacheModule::new(
 )];
 
 impl Config {
-    /// Whether [`response`] may have something to do.
+    /// Returns whether [`response`] may have something to do.
     pub fn is_active(&self) -> bool {
         self.active == Some(true) && (self.default.is_some() || !self.by_type.is_empty())
     }

@@ -31,12 +31,12 @@ impl Config {
         self.variables
     }
 
-    /// Whether scripts get the certificates of both sides.
+    /// Returns whether scripts get the certificates of both sides.
     pub fn exports_certificates(&self) -> bool {
         self.certificates == Some(true)
     }
 
-    /// Whether scripts get the variables that they get without any directive.
+    /// Returns whether scripts get the variables that they get without any directive.
     pub fn leaves_variables(&self) -> bool {
         self.variables.is_none() && !self.exports_certificates()
     }
@@ -48,7 +48,7 @@ impl Config {
         self.certificates = Some(false);
     }
 
-    /// Whether an unencrypted connection is refused even with `Satisfy Any`.
+    /// Returns whether an unencrypted connection is refused even with `Satisfy Any`.
     pub(crate) fn forbids_all(&self, tx: &Transaction<'_>) -> bool {
         self.strict == Some(true) && self.required.is_some() && tx.client.scheme() != Scheme::Https
     }

@@ -120,7 +120,7 @@ impl ChunkedDecoder {
         })
     }
 
-    /// Whether the content has ended.
+    /// Returns whether the content has ended.
     pub fn is_done(&self) -> bool {
         self.state == ChunkState::Done
     }

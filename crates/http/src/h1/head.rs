@@ -34,11 +34,11 @@ pub fn parse_request(
     outcome
 }
 
-/// Whether parsing again can have another result, after `buf[seen..]` has been added to bytes that
-/// were [`HeadProgress::Incomplete`]: the first bytes can (bytes that are no HTTP at all, such as a
-/// TLS handshake, need not end a line), then only the end of a line or a line over its limit. A
-/// client that sends byte by byte therefore does not have its whole head read again each time; the
-/// number of lines is limited.
+/// Returns whether parsing again can have another result, after `buf[seen..]` has been added to
+/// bytes that were [`HeadProgress::Incomplete`]: the first bytes can (bytes that are no HTTP at
+/// all, such as a TLS handshake, need not end a line), then only the end of a line or a line over
+/// its limit. A client that sends byte by byte therefore does not have its whole head read again
+/// each time; the number of lines is limited.
 pub fn worth_parsing(buf: &[u8], seen: usize, limits: &Limits) -> bool {
     let seen = seen.min(buf.len());
     if seen == 0 || memchr::memchr(b'\n', &buf[seen..]).is_some() {

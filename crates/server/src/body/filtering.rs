@@ -140,7 +140,7 @@ impl<'t> Filtering<'t> {
         }
     }
 
-    /// Whether the end of the content has passed the filters.
+    /// Returns whether the end of the content has passed the filters.
     pub(super) fn is_finished(&self) -> bool {
         self.is_finishing && !matches!(self.state, FilteringState::Crew(_))
     }

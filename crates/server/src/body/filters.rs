@@ -36,7 +36,7 @@ impl Chain {
         }
     }
 
-    /// Whether a filter of the chain matches patterns, which may take long for few bytes.
+    /// Returns whether a filter of the chain matches patterns, which may take long for few bytes.
     pub(super) fn has_patterns(&self) -> bool {
         self.has_patterns
     }

@@ -88,7 +88,7 @@ impl ReceivedContent {
         }
     }
 
-    /// Whether a file could take bytes from memory.
+    /// Returns whether a file could take bytes from memory.
     pub(crate) fn is_in_memory(&self) -> bool {
         matches!(self, ReceivedContent::Memory(bytes) if !bytes.is_empty())
     }

@@ -122,7 +122,7 @@ impl<J> Turns<J> {
         Some((number, job))
     }
 
-    /// Whether a job of the site may be begun: not too many of its jobs are being done.
+    /// Returns whether a job of the site may be begun: not too many of its jobs are being done.
     pub(super) fn may_begin(&self, number: usize) -> bool {
         self.sites.get(&number).is_some_and(|site| site.running < self.bounds.at_a_time)
     }

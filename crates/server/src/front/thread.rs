@@ -308,7 +308,7 @@ impl Thread {
         self.clock.date(self.clock.last())
     }
 
-    /// Whether connections end with their present response.
+    /// Returns whether connections end with their present response.
     pub(crate) fn is_draining(&self) -> bool {
         self.stage.get() != FrontStage::Serving
     }
@@ -329,7 +329,7 @@ impl Thread {
         &self.shared.challenges
     }
 
-    /// Whether idle connections are closed.
+    /// Returns whether idle connections are closed.
     pub(crate) fn closes_idle(&self) -> bool {
         matches!(self.stage.get(), FrontStage::Stopping | FrontStage::Over)
     }

@@ -128,7 +128,7 @@ impl<T: Transport> H1Connection<T> {
         }
     }
 
-    /// Whether the connection may go on after the present response.
+    /// Returns whether the connection may go on after the present response.
     fn may_persist(&self) -> bool {
         let most = self.thread.config().limits.keep_alive_requests;
         self.remaining.is_done() && !self.thread.is_draining() && (most == 0 || self.served < most)

@@ -323,7 +323,7 @@ impl ImportedPool {
         self.php.iter().any(|(known, _)| *known == key)
     }
 
-    /// Whether the pool's mode uses the key. php-fpm ignores the directives of other modes.
+    /// Returns whether the pool's mode uses the key. php-fpm ignores the directives of other modes.
     fn has_effect(&self, key: &str) -> bool {
         let mode = self.php.iter().find(|(known, _)| *known == "mode");
         let is_mode = |name: &str| mode.is_some_and(|(_, mode)| *mode == toml_text(name));

@@ -230,7 +230,7 @@ impl<T: Transport> TimedTransport<T> {
         }
     }
 
-    /// Whether the client has closed its side. Has `context` woken when that changes.
+    /// Returns whether the client has closed its side. Has `context` woken when that changes.
     pub(crate) fn poll_closed(&self, context: &mut Context<'_>) -> bool {
         match self.transport.poll_peek(context) {
             Poll::Ready(Ok(0) | Err(_)) => true,
@@ -239,7 +239,8 @@ impl<T: Transport> TimedTransport<T> {
         }
     }
 
-    /// Whether the connection is broken. A client that closed only its own side still reads.
+    /// Returns whether the connection is broken. A client that closed only its own side still
+    /// reads.
     pub(crate) fn poll_broken(&self, context: &mut Context<'_>) -> bool {
         match self.transport.poll_peek(context) {
             Poll::Pending => false,
@@ -251,8 +252,8 @@ impl<T: Transport> TimedTransport<T> {
         }
     }
 
-    /// Whether `is_over` holds for a client that has sent bytes which nobody reads yet, or has
-    /// ended its side. From then on no change wakes the task: the next sweep does.
+    /// Returns whether `is_over` holds for a client that has sent bytes which nobody reads yet, or
+    /// has ended its side. From then on no change wakes the task: the next sweep does.
     #[cold]
     fn look_behind(&self, is_over: impl Fn(Ready) -> bool) -> bool {
         self.watch.look_again();

@@ -144,7 +144,8 @@ fn note_too_many_links(context: &RequestContext<'_, '_>, site: &Site, budget: &W
     }
 }
 
-/// Whether an evaluation, begun at `began`, has kept to its budget. Notes a site that was costly.
+/// Returns whether an evaluation, begun at `began`, has kept to its budget. Notes a site that was
+/// costly.
 #[inline]
 fn is_done(
     context: &RequestContext<'_, '_>,
@@ -285,8 +286,8 @@ pub(crate) async fn look_at(
     })
 }
 
-/// Whether something is at a path that a script has named. The kernel does not follow the links: a
-/// script can make some that keep it busy.
+/// Returns whether something is at a path that a script has named. The kernel does not follow the
+/// links: a script can make some that keep it busy.
 fn is_there(store: &mut Store, path: &Path) -> bool {
     store.probe(path.as_os_str().as_bytes()).is_some()
 }

@@ -67,7 +67,7 @@ impl<'s> Pace<'s> {
         self.arm(Instant::now(), self.patience.silence, context);
     }
 
-    /// Whether the time of the present wait is over; `None` before the first.
+    /// Returns whether the time of the present wait is over; `None` before the first.
     pub(crate) fn is_expired(&self) -> Option<bool> {
         self.watch.as_ref().map(|watch| watch.is_expired())
     }

@@ -439,7 +439,7 @@ impl Reply {
             .unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
-    /// Whether the server closes the connection after it.
+    /// Returns whether the server closes the connection after it.
     pub fn is_last(&self) -> bool {
         self.field("connection")
             .is_some_and(|value| value.eq_ignore_ascii_case("close"))

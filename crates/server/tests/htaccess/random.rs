@@ -74,7 +74,7 @@ fn case(seed: u64) -> Case {
     }
 }
 
-/// Whether the servers differ on a request, with the rules that are there now.
+/// Returns whether the servers differ on a request, with the rules that are there now.
 fn differs(servers: &Servers, clients: &mut Clients, case: &Case, request: &Request) -> bool {
     let outcome = servers.ask(clients, &case.tree, request);
     let (theirs, ours) =

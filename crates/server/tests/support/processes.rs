@@ -26,7 +26,7 @@ impl Process {
         self.0
     }
 
-    /// Whether it is there, and no zombie.
+    /// Returns whether it is there, and no zombie.
     pub fn lives(&self) -> bool {
         !matches!(self.status("State").as_deref(), None | Some("Z (zombie)" | "X (dead)"))
     }
@@ -119,8 +119,8 @@ impl Process {
             .collect()
     }
 
-    /// Whether this is a zygote that no front uses. Workers have the same arguments, and a zygote
-    /// as their parent.
+    /// Returns whether this is a zygote that no front uses. Workers have the same arguments, and a
+    /// zygote as their parent.
     pub fn stands_by(&self) -> bool {
         let is_zygote = |process: &Process| process.arguments().starts_with("howdah-php zygote");
         let parent = self.status("PPid").and_then(|parent| parent.parse().ok());

@@ -79,7 +79,7 @@ pub fn listing_type(site: &Site, client: &Client<'_>, ruled: &Ruled) -> Vec<u8> 
     }
 }
 
-/// Whether the page is the site's own (`listing`), and not that of mod_autoindex.
+/// Returns whether the page is the site's own (`listing`), and not that of mod_autoindex.
 fn has_own_page(site: &Site, ruled: &Ruled) -> bool {
     site.config().listing && ruled.settings.autoindex.is_none()
 }

@@ -120,7 +120,7 @@ impl<'r> PhaseRequest<'r> {
         }
     }
 
-    /// Whether the method only reads.
+    /// Returns whether the method only reads.
     pub(super) fn reads(&self) -> bool {
         use howdah_http::Method::{Get, Head};
         matches!(self.tx.state.method, Get | Head)

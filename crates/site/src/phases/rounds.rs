@@ -297,7 +297,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     }
 }
 
-/// Whether the directives have changed nothing that can be seen in the answer.
+/// Returns whether the directives have changed nothing that can be seen in the answer.
 fn is_plain(state: &RequestState, client: &Client<'_>, resolution: &Resolution) -> bool {
     let is_same = match resolution {
         Resolution::Php(script) => {
@@ -324,7 +324,7 @@ fn is_plain(state: &RequestState, client: &Client<'_>, resolution: &Resolution) 
         && state.output_filters.is_empty()
 }
 
-/// Whether scripts have this variable without directives: HTTPS of a request over https.
+/// Returns whether scripts have this variable without directives: HTTPS of a request over https.
 fn is_usual((name, value): (&[u8], &[u8]), client: &Client<'_>) -> bool {
     name == b"HTTPS" && value == b"on" && client.scheme() == Scheme::Https
 }

@@ -45,7 +45,7 @@ pub fn destination(url: &[u8]) -> ErrorDestination {
     }
 }
 
-/// Whether the URL begins with a possible scheme and a colon, as Apache checks.
+/// Returns whether the URL begins with a possible scheme and a colon, as Apache checks.
 fn is_url(url: &[u8]) -> bool {
     let scheme = url
         .iter()

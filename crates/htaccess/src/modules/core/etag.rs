@@ -26,7 +26,7 @@ impl EtagParts {
     const ALL: EtagParts = EtagParts(2 | 4 | 8);
     const UNSET: EtagParts = EtagParts(0);
 
-    /// Whether all of `other` are in this set.
+    /// Returns whether all of `other` are in this set.
     pub const fn has(self, other: EtagParts) -> bool {
         self.0 & other.0 == other.0
     }

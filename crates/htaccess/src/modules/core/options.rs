@@ -42,7 +42,7 @@ impl Options {
         Options(self.0 & !other.0)
     }
 
-    /// Whether all of `other` are in this set.
+    /// Returns whether all of `other` are in this set.
     pub const fn has(self, other: Options) -> bool {
         self.0 & other.0 == other.0
     }

@@ -204,7 +204,7 @@ impl Reply {
         }
     }
 
-    /// Whether any byte of the response was received.
+    /// Returns whether any byte of the response was received.
     pub(super) fn has_begun(&self) -> bool {
         self.has_begun
     }

@@ -84,7 +84,7 @@ fn usable(mounted: Vec<MountedHierarchy>) -> Vec<FoundHierarchy> {
 }
 
 impl FoundHierarchy {
-    /// Whether there is a folder of this name.
+    /// Returns whether there is a folder of this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.base.join(name).is_dir()
     }
@@ -162,7 +162,7 @@ impl FoundHierarchy {
     }
 }
 
-/// Whether the folder is one of a supervisor that has ended.
+/// Returns whether the folder is one of a supervisor that has ended.
 fn is_left_behind(folder: &Path) -> bool {
     folder.file_name().and_then(|name| name.to_str()).is_some_and(is_stale)
 }

@@ -91,13 +91,14 @@ impl Way {
         self.link_folder.as_deref().filter(|folder| self.real.starts_with(folder))
     }
 
-    /// Whether the path leads into `folder` or above it.
+    /// Returns whether the path leads into `folder` or above it.
     fn meets(&self, folder: &Path) -> bool {
         self.real.starts_with(folder) || folder.starts_with(&self.real)
     }
 
-    /// Whether the configuration puts the path into the folder `real`, which it calls `laid`, and
-    /// the path's own link does not lead further; or the folder into what the path leads to.
+    /// Returns whether the configuration puts the path into the folder `real`, which it calls
+    /// `laid`, and the path's own link does not lead further; or the folder into what the path
+    /// leads to.
     fn is_meant(&self, real: &Path, laid: &Path) -> bool {
         let stays = || self.home().is_some_and(|home| home.starts_with(real));
         laid.starts_with(&self.laid) || self.laid.starts_with(laid) && stays()
@@ -144,8 +145,8 @@ impl Claim {
         })
     }
 
-    /// Whether a path of another site, with a link on the way, may not lead where it does because
-    /// of this claim.
+    /// Returns whether a path of another site, with a link on the way, may not lead where it does
+    /// because of this claim.
     fn refuses(&self, other: &Way) -> bool {
         let around = self.around.as_deref().map(|around| (around, around));
         let folders = || [(&*self.way.real, &*self.way.laid)].into_iter().chain(around);

@@ -79,7 +79,7 @@ fn programs() -> Option<PathBuf> {
     is_there.then_some(folder)
 }
 
-/// Whether Pebble was built. If not, says so.
+/// Returns whether Pebble was built. If not, says so.
 pub(super) fn has_pebble() -> bool {
     programs().is_some()
 }

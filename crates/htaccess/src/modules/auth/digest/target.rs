@@ -4,7 +4,7 @@ use memchr::{memchr, memmem};
 
 use crate::transaction::Transaction;
 
-/// Whether the `uri` of a digest is the request's target, which proxies may have written
+/// Returns whether the `uri` of a digest is the request's target, which proxies may have written
 /// differently.
 pub(super) fn fits(uri: &[u8], tx: &Transaction<'_>) -> bool {
     let target = &tx.client.request().target;
