@@ -76,7 +76,7 @@ pub(crate) enum StepResult {
         certificate: usize,
         result: Option<(RenewalWindow, Duration)>,
     },
-    /// Whether a name that visitors ask for may have a certificate, or why that is not known.
+    /// The answer whether a name that visitors ask for may have a certificate.
     Permission {
         name: String,
         result: Result<bool, String>,

@@ -1,4 +1,4 @@
-//! Whether another user may read a file: the front's rights are not those of a site's scripts.
+//! The rights of another user on a file: the front's are not those of a site's scripts.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;

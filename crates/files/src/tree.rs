@@ -15,8 +15,8 @@ use crate::disk::Disk;
 use crate::locate::{Located, Obstacle, Reading, locate};
 use crate::open_root::OpenRoot;
 
-/// A document root with the rule of its site for symbolic links. What the rule forbids is neither
-/// entered nor read, as in the server.
+/// A document root with the rule of its site for symbolic links. A link that the rule
+/// forbids is neither followed nor read, as in the server.
 #[derive(Debug)]
 pub struct DocumentTree {
     root: OpenRoot,

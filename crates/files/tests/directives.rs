@@ -1,4 +1,4 @@
-//! Which `.htaccess` files are in force: those that are there at this moment.
+//! The `.htaccess` files in force are those that are there at this moment.
 #![allow(clippy::unwrap_used)] // A test's tools may panic as the test itself.
 
 mod support;

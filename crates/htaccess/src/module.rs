@@ -27,7 +27,7 @@ pub struct ApacheModule {
     pub presence: Presence,
 }
 
-/// Whether `<IfModule>` finds a module, and why.
+/// The answer of `<IfModule>` for a module, and its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// Always: Debian's Apache with mod_php has it on.

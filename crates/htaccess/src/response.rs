@@ -129,7 +129,7 @@ pub fn part_for_response(state: &RequestState, settings: &Settings) -> RequestSt
     }
     RequestState {
         status: state.status,
-        // Whose age ExpiresDefault may ask for.
+        // ExpiresDefault may ask for the file's age.
         filename: state.filename.clone(),
         fields: state.fields.clone(),
         error_fields: state.error_fields.clone(),

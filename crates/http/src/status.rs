@@ -97,7 +97,7 @@ statuses! {
 }
 
 impl Status {
-    /// nginx's status of a request whose client was gone before there was a response. It stands in
+    /// nginx's status of a request whose client was gone before there was a response. It appears in
     /// logs and is never sent.
     pub const CLIENT_CLOSED_REQUEST: Status = Status(499);
 

@@ -42,7 +42,7 @@ pub(crate) struct Explanation {
     pub(crate) set: Vec<String>,
     /// The lines for the error log.
     pub(crate) complaints: Vec<String>,
-    /// What is to be known beside the answer. No log has these lines.
+    /// Remarks on the answer. No log has these lines.
     pub(crate) notes: Vec<String>,
     pub(crate) outcome: ExplainedOutcome,
     /// The lane of the pool that the request waits in; `None` without lanes, and for other

@@ -179,8 +179,8 @@ fn a_front_controller_sees_the_same() {
             format!("GET {target} HTTP/1.1\r\nHost: foo.example:81\r\nConnection: close\r\n\r\n");
         let mut outcomes: [Outcome; 2] = both(&apache, apache.rewritten, &sites, &head).into();
         for outcome in &mut outcomes {
-            // Where rules apply, Apache gives `redirect:/index.php` as the path of `/route`. That
-            // value is of no use.
+            // Where rules apply, Apache gives `redirect:/index.php` as the path of `/route`. This
+            // value is not compared.
             if let Outcome::Script(variables) = outcome {
                 variables.remove("PATH_TRANSLATED");
             }

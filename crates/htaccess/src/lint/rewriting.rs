@@ -290,7 +290,7 @@ fn never_matches(item: &Item, pattern: &[u8], is_server: bool, report: &mut Lint
 struct RuleFlags {
     names: Vec<Vec<u8>>,
     skipped: Option<u32>,
-    /// `R=404` and the like end the rules as F does.
+    /// `R=404` and other errors end the rules as F does.
     refuses: bool,
 }
 

@@ -177,7 +177,7 @@ impl Front {
     }
 }
 
-/// Bytes that a worker says are in use, in KiB: no more than the machine has.
+/// Bytes that a worker says are in use, in KiB: at most as many as the machine has.
 fn memory(kib: u64) -> u64 {
     kib.saturating_mul(KIB).min(Machine::present().memory)
 }

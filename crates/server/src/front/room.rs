@@ -1,4 +1,4 @@
-//! How many connections and cached files fit into the limit of open files.
+//! The number of connections and cached files that fit into the limit of open files.
 
 use std::io;
 

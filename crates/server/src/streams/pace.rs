@@ -1,4 +1,4 @@
-//! How long a client may let a response wait.
+//! The time for which a client may let a response wait.
 
 use std::rc::Rc;
 use std::task::Context;

@@ -32,7 +32,7 @@ pub(super) struct PoolLog {
     flood: TokenBucket,
     /// The last line, at most [`LONGEST_LAST`] bytes of it, and when it came.
     last: Option<(Instant, String)>,
-    /// What PHP has said of a mistake in php.ini.
+    /// PHP's line on a mistake in php.ini.
     ini_mistake: Option<String>,
 }
 

@@ -113,7 +113,7 @@ fn shrunk(servers: &Servers, clients: &mut Clients, case: &Case, request: &Reque
     smallest
 }
 
-/// How many lines a section takes that begins with the first; 1 for a line that begins none.
+/// Returns the number of lines of the section that the first line begins; 1 if it begins none.
 fn section_length(lines: &[String]) -> usize {
     let mut depth = 0;
     for (at, line) in lines.iter().enumerate() {

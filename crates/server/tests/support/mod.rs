@@ -136,7 +136,7 @@ fn own_ports() -> u32 {
     FIRST + number * FOR_EACH_PROGRAM
 }
 
-/// How to start a server.
+/// The settings with which a server is started.
 #[derive(Debug)]
 pub struct Setup {
     program: PathBuf,

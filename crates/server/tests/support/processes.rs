@@ -56,7 +56,7 @@ impl Process {
         Some(lines.find(|(key, _)| *key == name)?.1.trim().to_owned())
     }
 
-    /// How often each thread has gone to sleep so far; `None` where the system does not count that.
+    /// Returns how often each thread has slept; `None` where the system does not count that.
     pub fn sleeps(&self) -> Option<Vec<u64>> {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.0)).ok()?;
         tasks

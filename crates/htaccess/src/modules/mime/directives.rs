@@ -108,7 +108,7 @@ table! {
     "AddCharset" FILE_INFO FIRST_AND_SOME |call, shared| add(call, shared, Aspect::Charset),
         "The charset of files with these extensions.";
     "AddEncoding" FILE_INFO FIRST_AND_SOME |call, shared| add(call, shared, Aspect::Encoding),
-        "How files with these extensions are compressed, sent as Content-Encoding.";
+        "The compression of files with these extensions, sent as Content-Encoding.";
     "AddHandler" FILE_INFO FIRST_AND_SOME |call, shared| add(call, shared, Aspect::Handler),
         "The handler of files with these extensions, wherever in the name these are.",
         NO_OTHER_HANDLERS;
@@ -125,7 +125,7 @@ table! {
     "ModMimeUsePathInfo" NONE Flag mod_mime_use_path_info,
         "Whether the path behind a file's name counts as part of it.";
     "MultiviewsMatch" FILE_INFO SOME multiviews_match,
-        "Which files MultiViews considers: NegotiatedOnly, Handlers, Filters, Any.";
+        "The files that MultiViews considers: NegotiatedOnly, Handlers, Filters, Any.";
     "RemoveCharset" FILE_INFO SOME |call, shared| remove(call, shared, Aspect::Charset),
         "Takes away what AddCharset said.";
     "RemoveEncoding" FILE_INFO SOME |call, shared| remove(call, shared, Aspect::Encoding),

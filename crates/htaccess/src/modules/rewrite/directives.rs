@@ -23,7 +23,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         module: "mod_rewrite",
         overrides: Overrides::FILE_INFO,
         arguments: Arguments::SOME,
-        summary: "How rules are inherited and applied.",
+        summary: "The way rules are inherited and applied.",
         support: Support::Full,
         apply: options,
     },

@@ -26,8 +26,8 @@ const OURS: [&[u8]; 15] = [
     b"x-forwarded-server",
 ];
 
-/// The field with the client's scheme. What the client itself sends is not believed; a directive
-/// is.
+/// The field with the client's scheme. A value from the client is not believed, one
+/// from a directive is.
 const PROTO: &[u8] = b"X-Forwarded-Proto";
 
 /// The request's statements about its connection.

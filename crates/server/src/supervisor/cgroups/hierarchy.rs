@@ -18,8 +18,8 @@ const LEAF: &str = "supervisor";
 const SYSTEMD: &str = "/run/systemd/system";
 /// systemd marks the groups that belong to a service with `Delegate=`.
 const DELEGATED: [&str; 2] = ["trusted.delegate", "user.delegate"];
-/// Groups that are searched for folders of dead supervisors, those nearest to the top first. What
-/// lies deeper stays, empty, until a supervisor starts beside it.
+/// Groups that are searched for folders of dead supervisors, those nearest to the top first.
+/// Deeper folders stay, empty, until a supervisor starts beside them.
 const MOST_SEARCHED: usize = 1000;
 
 /// A hierarchy in which this process may create groups, perhaps.

@@ -205,7 +205,7 @@ mod tests {
         (&[("a/current", "../c/1"), ("b/current", "../c/2")], &A_AND_B, &[]),
         (&[("a/current", "../c/1"), ("b/current", "../c/1")], &A_AND_B, &[0, 1]),
         (&[("a/current", "../c/1/x"), ("b/current", "../c/1")], &A_AND_B, &[0, 1]),
-        // What the configuration puts into one folder, or at one place.
+        // Paths that the configuration puts into one folder, or at one place.
         (&[("a/current", "releases/1"), ("a/next", "releases/1")], &["a/current", "a/next"], &[]),
         (&[("a/current", "releases/1")], &["a/current", "a/current"], &[]),
         (&[("a/current", "releases/1")], &["a/current", "a/current/x"], &[]),
@@ -261,7 +261,7 @@ mod tests {
                 .map(|number| Some(place.join(format!("states/{number}"))))
                 .collect();
             let mut answers = SurveyAnswers::ask(&paths_of(&config, &states));
-            // What was noted before is forgotten.
+            // Earlier notes are forgotten.
             answers.note_other_sites(vec![(place.join(roots[0]), "former".to_owned())]);
             note(&config, &states, &mut answers);
             let refused: BTreeSet<usize> = (0..roots.len())

@@ -44,7 +44,7 @@ pub(super) struct Pebble {
     folder: Folder,
 }
 
-/// How Pebble behaves.
+/// Pebble's settings.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Habits {
     /// Seconds for which certificates are valid.

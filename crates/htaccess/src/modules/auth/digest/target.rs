@@ -1,4 +1,4 @@
-//! Whether a digest is for what the request asks for.
+//! Comparison of a digest's `uri` with the request's target.
 
 use memchr::{memchr, memmem};
 
