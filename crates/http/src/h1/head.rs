@@ -184,7 +184,7 @@ fn field_lines(
             [b'\r', b'\n', ..] => return Ok(Some(start)),
             [] | [b'\r'] => return Ok(None),
             _ if lines.len() >= limits.field_count => {
-                return Err(too_large("more field lines than the limit"));
+                return Err(Refusal::fields_too_large("more field lines than the limit"));
             }
             _ => {}
         }
@@ -193,9 +193,9 @@ fn field_lines(
         let Some(line) = field_line(window, start == 0, LineEnd::Crlf)? else {
             return match rest.len() >= room {
                 true if room == total - start => {
-                    Err(too_large("field lines over their limit together"))
+                    Err(Refusal::fields_too_large("field lines over their limit together"))
                 }
-                true => Err(too_large("field line over its limit")),
+                true => Err(Refusal::fields_too_large("field line over its limit")),
                 false => Ok(None),
             };
         };
@@ -328,14 +328,6 @@ fn bad_value(byte: u8) -> Refusal {
         0 => "NUL in a field value",
         _ => "control byte in a field value",
     })
-}
-
-#[cold]
-fn too_large(why: &'static str) -> Refusal {
-    Refusal {
-        status: Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
-        why,
-    }
 }
 
 const CRLF: &[u8] = b"\r\n";
