@@ -111,6 +111,17 @@ impl StackEnvironment {
 }
 
 impl Running {
+    /// A stack on `port`, to which programs are added as they start.
+    pub fn without_programs(port: u16) -> Running {
+        Running {
+            port,
+            programs: Vec::new(),
+            configuration: BTreeMap::new(),
+            reload: Vec::new(),
+            http3: false,
+        }
+    }
+
     /// The started processes; all processes below them belong to the stack.
     pub fn roots(&self) -> Vec<u32> {
         self.programs.iter().map(StackProgram::pid).collect()
