@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use howdah_htaccess::compile::compile_asking;
-use howdah_htaccess::{CompileContext, Compiled, Mistake, MistakeKind, Place, Settings};
+use howdah_htaccess::{CompileContext, Compiled, DirectiveSettings, Mistake, MistakeKind, Place};
 use howdah_site::{Site, Sites};
 use howdah_sys::open::{self, Access, Lookup};
 use howdah_sys::stat::Stat;
@@ -196,7 +196,7 @@ impl DirectiveCache {
         Some(Arc::new(Compiled {
             is_server: false,
             file,
-            settings: Settings::default(),
+            settings: DirectiveSettings::default(),
             mistake: Some(mistake),
             remarks: Vec::new(),
             asked: Vec::new(),

@@ -15,7 +15,7 @@ use crate::open_root::OpenRoot;
 
 /// An entry of the entry table: one path.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct PathEntry {
     pub hash: u64,
     pub path: DocumentPath,
     pub root: Rc<OpenRoot>,
@@ -61,7 +61,7 @@ impl EntryKind {
     }
 }
 
-impl Entry {
+impl PathEntry {
     /// Returns whether the entry can be used without asking the disk.
     #[inline]
     pub(crate) fn is_fresh(&self, now: u64) -> bool {

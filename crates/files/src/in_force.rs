@@ -15,7 +15,7 @@ use howdah_site::{DocumentLook, DocumentPath, FileHandle, PathKind, Rules};
 use crate::entry::EntryKind;
 use crate::folders::parent;
 use crate::locate::Obstacle;
-use crate::store::Store;
+use crate::store::FileStore;
 
 /// The rules that are in force in a folder.
 #[derive(Clone, Debug, Default)]
@@ -34,7 +34,7 @@ enum FolderDirectives {
     Denied,
 }
 
-impl Store {
+impl FileStore {
     /// Returns what is at `path`, and which rules are in force there.
     #[inline]
     pub(crate) fn look_with_rules(&mut self, path: &DocumentPath) -> DocumentLook {

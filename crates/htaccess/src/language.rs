@@ -57,14 +57,14 @@ pub struct Parsed {
     pub items: Vec<Item>,
     /// The faults at which Apache would give up. Apache reports the first only; parsing goes on
     /// after each.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<SyntaxError>,
     /// Text that Apache accepts silently though it cannot be intended.
-    pub doubts: Vec<Fault>,
+    pub doubts: Vec<SyntaxError>,
 }
 
 /// A mistake of the language.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct SyntaxError {
     /// The line, from 1.
     pub line: u32,
     /// The column in bytes, from 1.

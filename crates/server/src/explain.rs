@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use howdah_config::Config;
-use howdah_files::{DirectiveCache, Flaw, Store, StoreLimits};
+use howdah_files::{DirectiveCache, FileStore, Flaw, StoreLimits};
 use howdah_htaccess::WorkBudget;
 use howdah_htaccess::modules::auth::password;
 use howdah_htaccess::modules::filter::Filter;
@@ -115,7 +115,8 @@ pub(crate) fn explain(config: &Config, question: &ExplainRequest) -> Result<Expl
         let directives = DirectiveCache::new(&sites, config.limits.htaccess_size, Box::new(tell));
         directives.with_site_folders(site_folders::of_config(config))
     };
-    let store = RefCell::new(Store::with_directives(StoreLimits::default(), Arc::new(directives)));
+    let store =
+        RefCell::new(FileStore::with_directives(StoreLimits::default(), Arc::new(directives)));
     let budget = || WorkBudget::new(config.limits.htaccess_work).with_jit(config.pcre_jit);
     let budgets = [budget(), budget()];
     let mut bench = ResolvingState {

@@ -1,7 +1,7 @@
 //! Lanes of a site's pool: which one a request waits in.
 
 use howdah_config::settings::Lane;
-use howdah_htaccess::Client;
+use howdah_htaccess::ClientRequest;
 use howdah_http::Request;
 
 use crate::normal::normalize;
@@ -15,7 +15,7 @@ impl Site {
     }
 
     /// Returns the number of the first lane that the request fits, from 1; 0 for none.
-    pub fn lane(&self, client: &Client<'_>) -> usize {
+    pub fn lane(&self, client: &ClientRequest<'_>) -> usize {
         let Some(php) = &self.config().php else {
             return 0;
         };
@@ -38,7 +38,7 @@ impl Site {
     }
 }
 
-fn fits(lane: &Lane, client: &Client<'_>, path: &[u8]) -> bool {
+fn fits(lane: &Lane, client: &ClientRequest<'_>, path: &[u8]) -> bool {
     let request = client.request();
     let either = |given: &[String], fits: &dyn Fn(&str) -> bool| {
         given.is_empty() || given.iter().any(|one| fits(one))
@@ -165,7 +165,7 @@ mod tests {
         let address = "192.0.2.7:1000".parse().unwrap();
         let site = sites.iter().next().unwrap();
         assert!(site.has_lanes());
-        site.lane(&Client::new(&request, address, address, 0))
+        site.lane(&ClientRequest::new(&request, address, address, 0))
     }
 
     #[test]

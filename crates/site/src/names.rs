@@ -20,7 +20,7 @@ pub(crate) enum FileClass {
 
 /// The rules of a site for names.
 #[derive(Clone, Debug)]
-pub(crate) struct Names {
+pub(crate) struct NameRules {
     /// Endings that run, each with its dot. Empty without PHP.
     run: Vec<Box<[u8]>>,
     refuse: Vec<WildcardName>,
@@ -37,10 +37,10 @@ struct WildcardName {
     open: bool,
 }
 
-impl Names {
+impl NameRules {
     pub(crate) fn new(site: &SiteSettings) -> Self {
         let extensions = site.php.as_ref().map_or(&[][..], |php: &Php| &php.extensions);
-        Names {
+        NameRules {
             run: extensions.iter().map(|extension| extension.as_bytes().into()).collect(),
             refuse: site.refuse.iter().map(|text| WildcardName::new(text)).collect(),
             dot_names: site.dot_names.iter().map(|text| WildcardName::new(text)).collect(),
@@ -186,9 +186,9 @@ mod tests {
             ("", Plain),
             (".", Plain),
         ];
-        let with = Names::new(&SiteSettings::default());
-        let without = Names::new(&SiteSettings { php: None, ..SiteSettings::default() });
-        let allowing = Names::new(&SiteSettings {
+        let with = NameRules::new(&SiteSettings::default());
+        let without = NameRules::new(&SiteSettings { php: None, ..SiteSettings::default() });
+        let allowing = NameRules::new(&SiteSettings {
             refuse_backups: false,
             ..SiteSettings::default()
         });
@@ -221,7 +221,7 @@ mod tests {
             ("a/.b/c", Some((2, 404))),
             (".well-knownx", Some((0, 404))),
         ];
-        let names = Names::new(&SiteSettings::default());
+        let names = NameRules::new(&SiteSettings::default());
         for (relative, expected) in rows {
             let found =
                 names.refusal(relative.as_bytes(), true).map(|(at, status)| (at, status.code()));
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn undotted_refusals_work_without_a_dotted_path() {
-        let names = Names::new(&SiteSettings {
+        let names = NameRules::new(&SiteSettings {
             refuse: vec!["vendor".into(), "secret*".into()],
             ..SiteSettings::default()
         });

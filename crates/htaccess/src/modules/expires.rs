@@ -4,10 +4,10 @@ mod code;
 
 use howdah_http::{ResponseHead, date};
 
-use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::directive::{Apply, Arguments, Directive, DirectiveCall, Overrides, Support};
 use crate::evaluation_context::EvaluationContext;
 use crate::fields::append;
-use crate::merge::{Merge, Shared, edit};
+use crate::merge::{Merge, SharedConfig, edit};
 use crate::mistake::Complaint;
 use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::trace::TraceEvent;
@@ -129,12 +129,12 @@ pub fn response(
     });
 }
 
-fn active(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn active(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     edit(shared).active = Some(call.flag());
     Ok(())
 }
 
-fn default(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn default(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     let code = code::parse(call.word(0)).map_err(|message| Complaint::about(0, message))?;
     edit(shared).default = Some(code);
     Ok(())
@@ -143,7 +143,7 @@ fn default(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint
 /// The media types that a file may name at most; more are a mistake. There are about 2,000.
 const MOST_TYPES: usize = 2000;
 
-fn by_type(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn by_type(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     let media_type = call.word(0);
     if !media_type.contains(&b'/') {
         return Err(Complaint::about(0, "a media type has a slash in it"));

@@ -16,7 +16,7 @@ use crate::expression::Expression;
 use crate::merge::Merge;
 use crate::module::{ApacheModule, ModuleConfig, Presence};
 
-pub use crate::transform::{Broken, ContentFilter, Transform};
+pub use crate::transform::{ContentFilter, Transform, TransformError};
 pub use choose::{InForce, TOO_SMALL, choose};
 pub(crate) use directives::DIRECTIVES;
 

@@ -97,7 +97,7 @@ mod tests {
     use std::time::SystemTime;
 
     use super::*;
-    use crate::body::{Body, Source};
+    use crate::body::{Body, BodySource};
     use crate::net::Piece;
 
     const TEXT: &[u8] = b"all that is there";

@@ -12,7 +12,7 @@ use howdah_sys::descriptor;
 
 use super::spool::SpoolLimits;
 use super::storage::{NoRoom, StoredFile};
-use crate::net::{ConnectionError, Patience};
+use crate::net::{ConnectionError, PaceLimit};
 
 /// The protocol's end of a request while there is no response yet.
 pub(crate) trait RequestStream {
@@ -184,7 +184,7 @@ pub(crate) enum ContentUse<'l> {
 pub(crate) async fn receive(
     stream: &mut dyn RequestStream,
     request: &mut Request,
-    patience: Patience,
+    patience: PaceLimit,
     most: u64,
     keep: ContentUse<'_>,
 ) -> Result<ReceivedContent, BodyError> {

@@ -22,10 +22,10 @@ use super::request_body::{H1RequestBody, UnreadContent};
 use super::sink::H1Sink;
 use howdah_site::Site;
 
-use crate::body::{self, Body, PumpError, Source};
+use crate::body::{self, Body, BodySource, PumpError};
 use crate::front::{Thread, Workspace};
 use crate::net::{ConnectionError, Peer, TimedTransport, Transport, forwarded, task_waker};
-use crate::observe::{ConnectionFacts, Phase, RecordedResponse, Situation};
+use crate::observe::{ConnectionFacts, ErrorContext, Phase, RecordedResponse};
 use crate::pipeline::{self, Arrival, RequestContext, Response, SendOutcome, Served};
 use crate::protocols;
 
@@ -444,8 +444,8 @@ impl<T: Transport> H1Connection<T> {
         &'s self,
         work: &'s Workspace,
         site: Option<&'s Site>,
-    ) -> Situation<'s> {
-        Situation {
+    ) -> ErrorContext<'s> {
+        ErrorContext {
             peer: &self.peer,
             site,
             phase: Phase::Sending,

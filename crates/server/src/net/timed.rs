@@ -19,7 +19,7 @@ pub(crate) struct TimedTransport<T> {
     pub(crate) transport: T,
     pub(crate) watch: Rc<Watch>,
     /// The slowest pace at which the client may take a response.
-    patience: Patience,
+    patience: PaceLimit,
     /// Bytes of the present response that the client has taken.
     taken: u64,
     /// The time that the present response has waited for the client.
@@ -32,14 +32,14 @@ pub(crate) struct TimedTransport<T> {
 
 /// The slowest pace at which a client may send or take content.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct PaceLimit {
     /// The longest time without a byte.
     pub(crate) silence: Duration,
     /// Bytes per second on average, after a first time that is free; 0: no limit.
     pub(crate) rate: u64,
 }
 
-impl Patience {
+impl PaceLimit {
     /// Returns how long the next byte may take, after `bytes` in the time `spent`, of which the
     /// time `free` is not counted.
     pub(crate) fn left(self, free: Duration, bytes: u64, spent: Duration) -> Duration {
@@ -96,7 +96,7 @@ impl<T: Transport> TimedTransport<T> {
         TimedTransport {
             transport,
             watch: watches.add(waker),
-            patience: Patience {
+            patience: PaceLimit {
                 silence: limits.send_timeout,
                 rate: limits.send_rate,
             },
@@ -213,7 +213,7 @@ impl<T: Transport> TimedTransport<T> {
                         return Poll::Ready(Err(ConnectionError::TimedOut.into()));
                     }
                     if self.watch.is_disarmed() {
-                        let Patience { silence, .. } = self.patience;
+                        let PaceLimit { silence, .. } = self.patience;
                         let left = self.patience.left(silence, self.taken, self.waited);
                         let now = Instant::now();
                         self.waits_since = Some(now);

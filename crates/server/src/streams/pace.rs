@@ -5,13 +5,13 @@ use std::task::Context;
 use std::time::{Duration, Instant};
 
 use crate::front::Thread;
-use crate::net::{Patience, Watch};
+use crate::net::{PaceLimit, Watch};
 
 /// The pace at which a client takes a response, and the time limit of the present wait.
 pub(crate) struct Pace<'s> {
     thread: &'s Thread,
     /// The slowest pace at which the client may take the response.
-    patience: Patience,
+    patience: PaceLimit,
     /// Bytes handed over.
     taken: u64,
     /// The time that the response has waited for the client.
@@ -27,7 +27,7 @@ impl<'s> Pace<'s> {
         let limits = &thread.config().limits;
         Pace {
             thread,
-            patience: Patience {
+            patience: PaceLimit {
                 silence: limits.send_timeout,
                 rate: limits.send_rate,
             },

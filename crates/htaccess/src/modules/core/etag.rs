@@ -1,7 +1,7 @@
 //! `FileETag`: the parts of a file's entity tag.
 
-use crate::directive::Call;
-use crate::merge::{Shared, edit};
+use crate::directive::DirectiveCall;
+use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
 
 use super::Config;
@@ -92,7 +92,10 @@ impl EtagSetting {
     }
 }
 
-pub(super) fn apply(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+pub(super) fn apply(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     let config: &mut Config = edit(shared);
     let setting = &mut config.file_etag;
     let mut is_first_absolute = true;

@@ -1,8 +1,8 @@
 //! `Options`: the features that are on for a folder.
 
-use crate::directive::Call;
+use crate::directive::DirectiveCall;
 use crate::language::words;
-use crate::merge::{Shared, edit};
+use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
 use crate::scope::CompileContext;
 
@@ -117,7 +117,10 @@ impl OptionsSetting {
     }
 }
 
-pub(super) fn apply(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+pub(super) fn apply(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     let allowed = allowed_options(call.scope.context);
     let config: &mut Config = edit(shared);
     let setting = &mut config.options;

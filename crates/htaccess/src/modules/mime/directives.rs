@@ -2,12 +2,18 @@
 
 use super::extension::Aspect;
 use super::{Config, MultiviewsMatch};
-use crate::directive::{Apply, Arguments, Call, Directive, DirectiveResult, Overrides, Support};
-use crate::merge::{Shared, edit};
+use crate::directive::{
+    Apply, Arguments, Directive, DirectiveCall, DirectiveResult, Overrides, Support,
+};
+use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
 
 /// `AddX value extension…`.
-fn add(call: &Call<'_>, shared: &mut Shared<Config>, aspect: Aspect) -> DirectiveResult {
+fn add(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+    aspect: Aspect,
+) -> DirectiveResult {
     let value = call.word(0).to_ascii_lowercase();
     let config = edit(shared);
     for word in &call.words[1..] {
@@ -18,7 +24,11 @@ fn add(call: &Call<'_>, shared: &mut Shared<Config>, aspect: Aspect) -> Directiv
 }
 
 /// `RemoveX extension…`.
-fn remove(call: &Call<'_>, shared: &mut Shared<Config>, aspect: Aspect) -> DirectiveResult {
+fn remove(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+    aspect: Aspect,
+) -> DirectiveResult {
     let config = edit(shared);
     for word in call.words {
         let name = extension(word);
@@ -42,17 +52,26 @@ fn extension(word: &[u8]) -> Box<[u8]> {
     word.strip_prefix(b".").unwrap_or(word).to_ascii_lowercase().into()
 }
 
-fn default_language(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
+fn default_language(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> DirectiveResult {
     edit(shared).default_language = Some(call.word(0).into());
     Ok(())
 }
 
-fn mod_mime_use_path_info(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
+fn mod_mime_use_path_info(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> DirectiveResult {
     edit(shared).use_path_info = Some(call.flag());
     Ok(())
 }
 
-fn multiviews_match(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
+fn multiviews_match(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> DirectiveResult {
     let set = &mut edit(shared).multiviews_match;
     for (index, word) in call.words.iter().enumerate() {
         let MultiviewsMatch { any, negotiated, handlers, filters } = *set;

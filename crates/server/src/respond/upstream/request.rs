@@ -3,7 +3,7 @@
 use howdah_config::Upstream;
 use howdah_http::h1::{RequestConnection, RequestHead};
 use howdah_http::{Fields, Version, members};
-use howdah_site::{Client, Ruled};
+use howdah_site::{ClientRequest, Ruled};
 
 use super::websocket_key::WebsocketKey;
 
@@ -42,7 +42,7 @@ pub(super) enum ConnectionOptions<'k> {
 
 /// Returns the request's head as mod_proxy_http writes it.
 pub(super) fn request_head(
-    client: &Client<'_>,
+    client: &ClientRequest<'_>,
     ruled: Option<&Ruled>,
     upstream: &Upstream,
     target: &[u8],
