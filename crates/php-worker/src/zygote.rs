@@ -290,7 +290,7 @@ impl RunningZygote {
     }
 
     /// Ends the pool: all workers have ended.
-    fn finish(mut self) {
+    fn finish(self) {
         process::end_orphans();
         self.outputs.close();
         self.engine.stop();
