@@ -139,7 +139,7 @@ impl Orders {
         }
     }
 
-    /// Whether the configuration has `name`, or a wildcard for it.
+    /// Returns whether the configuration has `name`, or a wildcard for it.
     fn is_configured(&self, name: &str) -> bool {
         let above = name.split_once('.').map(|(_, above)| above);
         self.settings.names.iter().any(|own| match own.strip_prefix("*.") {

@@ -128,7 +128,7 @@ fn fitting(settings: &AcmeSettings, name: &str) -> Vec<ChallengeKind> {
     settings.challenges.iter().filter(fits).copied().collect()
 }
 
-/// Whether there is a challenge for the next order that was not tried.
+/// Returns whether there is a challenge for the next order that was not tried.
 fn has_untried(settings: &AcmeSettings, wanted: &WantedCertificate<'_>) -> bool {
     let tried = usize::try_from(wanted.refusals).unwrap_or(usize::MAX).saturating_add(1);
     tried < fitting(settings, wanted.name).len()
@@ -166,8 +166,8 @@ async fn begin(
     }
 }
 
-/// Whether the order may succeed without the name of the former certificate, of which the authority
-/// may know nothing.
+/// Returns whether the order may succeed without the name of the former certificate, of which the
+/// authority may know nothing.
 fn is_about_former(error: &AcmeError, kind: &str) -> bool {
     match error {
         // Some authorities answer serverInternal to a certificate that they do not know any more.

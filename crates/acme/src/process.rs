@@ -76,7 +76,7 @@ pub(crate) enum StepResult {
         certificate: usize,
         result: Option<(RenewalWindow, Duration)>,
     },
-    /// Whether a name that visitors ask for may have a certificate, or why that is not known.
+    /// The answer whether a name that visitors ask for may have a certificate.
     Permission {
         name: String,
         result: Result<bool, String>,
@@ -435,18 +435,7 @@ impl Presenter {
     async fn listen(self: Rc<Self>) -> io::Result<()> {
         let readable = Readable::new(self.channel.as_fd())?;
         let mut room = vec![0; LONGEST_MESSAGE];
-        loop {
-            let mut ready = readable.ready().await?;
-            let received = match self.channel.receive_now(&mut room) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    ready.clear_ready();
-                    continue;
-                }
-                other => other?,
-            };
-            if received.length == 0 {
-                return Ok(());
-            }
+        while let Some(received) = readable.next_message(&self.channel, &mut room).await? {
             match message::decode(&room[..received.length])? {
                 ToProcess::Presented { id } => {
                     if let Some(sender) = self.waiting.borrow_mut().remove(&id) {
@@ -460,6 +449,7 @@ impl Presenter {
                 }
             }
         }
+        Ok(())
     }
 }
 

@@ -415,17 +415,17 @@ impl Certificate {
         certificate
     }
 
-    /// Whether anybody wants the certificate now.
+    /// Returns whether anybody wants the certificate now.
     fn is_wanted(&self, now: Moment) -> bool {
         self.wanted.is_none_or(|until| now.steady < until)
     }
 
-    /// Whether its next order is a first one on demand.
+    /// Returns whether its next order is a first one on demand.
     fn is_first_on_demand(&self) -> bool {
         self.wanted.is_some() && self.held.is_none()
     }
 
-    /// Whether a certificate has to be ordered, as soon as an authority may be asked.
+    /// Returns whether a certificate has to be ordered, as soon as an authority may be asked.
     fn is_due(&self, now: Moment) -> bool {
         let is_time = self.held.is_none() || now.calendar >= self.renewal;
         is_time && !self.is_busy && self.is_wanted(now) && now.steady >= self.rest

@@ -76,7 +76,7 @@ section! {
 }
 
 impl Acme {
-    /// Whether certificates are ordered on demand for names of the site: the names that its
+    /// Returns whether certificates are ordered on demand for names of the site: the names that its
     /// wildcards stand for, unless the wildcards have certificates.
     pub fn is_on_demand(&self, site: &SiteSettings) -> bool {
         let has_names = site.hosts.iter().any(|host| self.stands_for_names(host));
@@ -85,8 +85,8 @@ impl Acme {
         is_ordered && has_names && can_decide && self.on_demand_per_hour > 0
     }
 
-    /// Whether `host` stands for names that have neither a certificate of their own nor one of a
-    /// wildcard.
+    /// Returns whether `host` stands for names that have neither a certificate of their own nor one
+    /// of a wildcard.
     pub fn stands_for_names(&self, host: &HostPattern) -> bool {
         match host {
             HostPattern::Exact(_) => false,

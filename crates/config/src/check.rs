@@ -78,7 +78,7 @@ fn same_first_host(config: &Config, first: usize, second: usize) -> bool {
     first.hosts.first() == second.hosts.first() && share_a_listener(first, second)
 }
 
-/// Whether there is a listener on which both sites answer.
+/// Returns whether there is a listener on which both sites answer.
 fn share_a_listener(first: &SiteSettings, second: &SiteSettings) -> bool {
     first.listen.is_empty()
         || second.listen.is_empty()

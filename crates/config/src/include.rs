@@ -190,7 +190,7 @@ fn matching(folder: &Path, pattern: &[u8]) -> Vec<PathBuf> {
     names.iter().map(|name| folder.join(name)).collect()
 }
 
-/// Whether a name matches a pattern, in which `*` stands for any bytes and `?` for one.
+/// Returns whether a name matches a pattern, in which `*` stands for any bytes and `?` for one.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut rest) = (0, pattern);
     // The last `*` and the place up to which it stands for bytes.

@@ -66,15 +66,15 @@ pub(crate) trait ValueKind {
     -> Option<Self::Value>;
 }
 
-/// The description of a mistake in a value, and advice.
-pub(crate) struct Problem {
+/// A mistake in a value: its description, and advice.
+pub(crate) struct ValueError {
     pub(crate) message: String,
     pub(crate) help: String,
 }
 
-impl Problem {
+impl ValueError {
     pub(crate) fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
-        Problem {
+        ValueError {
             message: message.into(),
             help: help.into(),
         }
@@ -87,7 +87,7 @@ pub(crate) fn read_string<T>(
     value: &Spanned<DeValue<'_>>,
     report: &mut MistakeCollector<'_>,
     expected: &str,
-    parse: impl FnOnce(&str) -> Result<T, Problem>,
+    parse: impl FnOnce(&str) -> Result<T, ValueError>,
 ) -> Option<T> {
     match value.get_ref() {
         DeValue::String(text) => match parse(text) {

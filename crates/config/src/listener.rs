@@ -91,13 +91,13 @@ pub const HTTPS_PORT: u16 = 443;
 pub(crate) const UNIX: &str = "unix:";
 
 impl ListenAddress {
-    /// Whether the port is that of https, 443.
+    /// Returns whether the port is that of https, 443.
     pub(crate) fn is_for_https(&self) -> bool {
         matches!(self, ListenAddress::Tcp(address) if address.port() == HTTPS_PORT)
     }
 
-    /// Whether `self` and `other` are the same socket: the same path, or the same address with a
-    /// port that is known.
+    /// Returns whether `self` and `other` are the same socket: the same path, or the same address
+    /// with a port that is known.
     pub(crate) fn conflicts_with(&self, other: &ListenAddress) -> bool {
         match self {
             ListenAddress::Tcp(address) if address.port() == 0 => false,
@@ -107,17 +107,17 @@ impl ListenAddress {
 }
 
 impl TrustedProxies {
-    /// Whether no peer is trusted.
+    /// Returns whether no peer is trusted.
     pub fn is_empty(&self) -> bool {
         !self.everyone && !self.unix && self.networks.is_empty()
     }
 
-    /// Whether a peer is trusted; `None` is a peer on a Unix socket.
+    /// Returns whether a peer is trusted; `None` is a peer on a Unix socket.
     pub fn trusts(&self, peer: Option<IpAddr>) -> bool {
         self.everyone || peer.map_or(self.unix, |address| self.contains(address))
     }
 
-    /// Whether one of the networks has the address.
+    /// Returns whether one of the networks has the address.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.networks.iter().any(|network| network.contains(address))
     }
@@ -166,7 +166,7 @@ impl Network {
         Ok(network)
     }
 
-    /// Whether the network has the address. IPv4 in an IPv6 form counts as IPv4.
+    /// Returns whether the network has the address. IPv4 in an IPv6 form counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         address.is_ipv4() == self.address.is_ipv4() && masked(address, self.bits) == self.address

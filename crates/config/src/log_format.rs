@@ -234,7 +234,7 @@ fn word(rest: &mut std::str::Chars<'_>) -> Result<LogPart, (String, String)> {
             return Err(mistake("a log format ends in `%`", "write `%%` for a percent sign"));
         };
         match character {
-            // Which of several internal requests is meant: there is one record for all of them.
+            // They choose among internal requests; here is one record for all of them.
             '>' | '<' | ',' => {}
             '!' => condition.is_negated = !condition.is_negated,
             '0'..='9' => condition.add(character, rest),
@@ -254,7 +254,7 @@ fn word(rest: &mut std::str::Chars<'_>) -> Result<LogPart, (String, String)> {
         }
     };
     Ok(match value {
-        // Whatever the condition says.
+        // The condition does not matter.
         None => LogPart::Text("-".to_owned()),
         Some(value) if condition.statuses.is_empty() => LogPart::Value(value),
         Some(value) => LogPart::Conditional(condition, value),

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use howdah_config::Config;
-use howdah_files::{Answer, Store, StoreLimits};
+use howdah_files::{Answer, FileStore, StoreLimits};
 use howdah_http::Request;
-use howdah_site::{Client, DocumentHost, DocumentPath, Host, PathKind, Scratch, Sites};
+use howdah_site::{ClientRequest, DocumentHost, DocumentPath, Host, PathKind, Scratch, Sites};
 
 fn main() {
     let folder = Folder::new();
@@ -32,7 +32,7 @@ fn main() {
     let small = path(&sites, "/HelloWorld.txt");
     let large = path(&sites, "/assets/css/large.css");
 
-    let mut store = Store::new(StoreLimits::default());
+    let mut store = FileStore::new(StoreLimits::default());
     store.tick(1);
     let mut hit = |name: &str, request: &Request, path: &DocumentPath| {
         measure(name, HITS, || {
@@ -113,7 +113,7 @@ impl Measured {
     }
 }
 
-fn hit_each(store: &mut Store, request: &Request, paths: &[DocumentPath]) {
+fn hit_each(store: &mut FileStore, request: &Request, paths: &[DocumentPath]) {
     for path in paths {
         let look = store.look(path);
         assert!(look.kind == PathKind::File);
@@ -121,8 +121,8 @@ fn hit_each(store: &mut Store, request: &Request, paths: &[DocumentPath]) {
     }
 }
 
-fn store_at(now: u64) -> Store {
-    let mut store = Store::new(StoreLimits::default());
+fn store_at(now: u64) -> FileStore {
+    let mut store = FileStore::new(StoreLimits::default());
     store.tick(now);
     store
 }
@@ -163,9 +163,9 @@ fn path(sites: &Sites, url: &str) -> DocumentPath {
     asked.0.expect("the disk is asked about it")
 }
 
-fn client(request: &Request) -> Client<'_> {
+fn client(request: &Request) -> ClientRequest<'_> {
     let end = SocketAddr::from(([127, 0, 0, 1], 80));
-    Client::new(request, end, end, 0)
+    ClientRequest::new(request, end, end, 0)
 }
 
 struct Folder(PathBuf);

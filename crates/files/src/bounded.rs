@@ -2,7 +2,7 @@
 
 use howdah_sys::open::Lookup;
 
-use crate::store::Store;
+use crate::store::FileStore;
 
 /// The reasons why the answers of a store are void: another store has to be asked first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,14 +16,14 @@ pub struct Voided {
 }
 
 impl Voided {
-    /// Whether there is any reason.
+    /// Returns whether there is any reason.
     #[inline]
     pub fn any(self) -> bool {
         self.cold || self.too_many_links || self.postponed
     }
 }
 
-impl Store {
+impl FileStore {
     /// Returns whether a file of directives has to be compiled by another store since the last
     /// call. The answers given meanwhile are wrong.
     #[inline]
@@ -32,7 +32,7 @@ impl Store {
     }
 
     /// Sets whether the next questions wait for the disk, as they do at first. Without,
-    /// [`take_cold`](Store::take_cold) must be called afterwards.
+    /// [`take_cold`](FileStore::take_cold) must be called afterwards.
     #[inline]
     pub fn set_lookup(&mut self, lookup: Lookup) {
         self.disk.set_lookup(lookup);
@@ -46,7 +46,7 @@ impl Store {
     }
 
     /// Sets how many steps along symbolic links may be taken from now on, without a limit at first.
-    /// With one, [`take_too_many_links`](Store::take_too_many_links) must be called afterwards.
+    /// With one, [`take_too_many_links`](FileStore::take_too_many_links) must be called afterwards.
     #[inline]
     pub fn allow_link_steps(&mut self, steps: u64) {
         self.disk.allow_steps(steps);
@@ -61,7 +61,7 @@ impl Store {
 
     /// Begins questions that are answered as far as they take little: with or without waiting for
     /// the disk, and with `link_steps` steps along symbolic links. To be followed by
-    /// [`end_bounded`](Store::end_bounded).
+    /// [`end_bounded`](FileStore::end_bounded).
     #[inline]
     pub fn begin_bounded(&mut self, lookup: Lookup, link_steps: u64) {
         self.set_lookup(lookup);

@@ -31,13 +31,13 @@ impl ChangedTrees {
         self.0.is_empty()
     }
 
-    /// Whether that path is one of the folders or below one.
+    /// Returns whether that path is one of the folders or below one.
     pub(crate) fn cover(&self, root: u32, path: &[u8]) -> bool {
         let trees = self.0.get(&root);
         trees.is_some_and(|trees| trees.iter().any(|tree| tree.covers(root, path)))
     }
 
-    /// Whether the root itself is one of the folders.
+    /// Returns whether the root itself is one of the folders.
     pub(crate) fn have_root(&self, root: u32) -> bool {
         self.cover(root, b"")
     }

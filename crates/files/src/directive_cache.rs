@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use howdah_htaccess::compile::compile_asking;
-use howdah_htaccess::{CompileContext, Compiled, Mistake, MistakeKind, Place, Settings};
+use howdah_htaccess::{CompileContext, Compiled, DirectiveSettings, Mistake, MistakeKind, Place};
 use howdah_site::{Site, Sites};
 use howdah_sys::open::{self, Access, Lookup};
 use howdah_sys::stat::Stat;
@@ -104,7 +104,7 @@ impl DirectiveCache {
         }
     }
 
-    /// Whether `.htaccess` files are read in that scope.
+    /// Returns whether `.htaccess` files are read in that scope.
     pub(crate) fn reads_htaccess(&self, scope: u32) -> bool {
         self.roots.first_of(scope).is_some_and(Site::reads_htaccess)
     }
@@ -196,7 +196,7 @@ impl DirectiveCache {
         Some(Arc::new(Compiled {
             is_server: false,
             file,
-            settings: Settings::default(),
+            settings: DirectiveSettings::default(),
             mistake: Some(mistake),
             remarks: Vec::new(),
             asked: Vec::new(),
@@ -273,7 +273,7 @@ impl DirectiveCache {
         }
     }
 
-    /// Whether rules were removed that threads had when they were last looked at.
+    /// Returns whether rules were removed that threads had when they were last looked at.
     pub fn has_removed(&self) -> bool {
         !self.removed.is_empty()
     }
@@ -407,13 +407,13 @@ fn key(scope: u32, folder: &[u8]) -> Box<[u8]> {
     [&scope.to_ne_bytes(), folder].concat().into()
 }
 
-/// Whether every `<IfFile>` would get the same answer again. `false` also where `disk` has no
-/// answer for now: it would have to be waited for, or the links on the way are too long.
+/// Returns whether every `<IfFile>` would get the same answer again. `false` also where `disk` has
+/// no answer for now: it would have to be waited for, or the links on the way are too long.
 pub(crate) fn still_holds(compiled: &Compiled, disk: &Disk) -> bool {
     compiled.asked.iter().all(|(path, there)| exists(path, disk) == Some(*there))
 }
 
-/// Whether something is at a path, links followed. `None`: `disk` has no answer for now.
+/// Returns whether something is at a path, links followed. `None`: `disk` has no answer for now.
 fn exists(path: &[u8], disk: &Disk) -> Option<bool> {
     let Ok(path) = CString::new(path) else {
         return Some(false);

@@ -76,7 +76,7 @@ impl Disk {
         }
     }
 
-    /// Whether an answer is void since the last `take_cold` and `take_too_many_links`.
+    /// Returns whether an answer is void since the last `take_cold` and `take_too_many_links`.
     pub(crate) fn is_void(&self) -> bool {
         self.is_cold.get() || self.has_too_many_links.get()
     }

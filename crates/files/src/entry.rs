@@ -15,7 +15,7 @@ use crate::open_root::OpenRoot;
 
 /// An entry of the entry table: one path.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct PathEntry {
     pub hash: u64,
     pub path: DocumentPath,
     pub root: Rc<OpenRoot>,
@@ -61,8 +61,8 @@ impl EntryKind {
     }
 }
 
-impl Entry {
-    /// Whether the entry can be used without asking the disk.
+impl PathEntry {
+    /// Returns whether the entry can be used without asking the disk.
     #[inline]
     pub(crate) fn is_fresh(&self, now: u64) -> bool {
         self.watched && self.checked == now
@@ -86,7 +86,7 @@ impl Entry {
     }
 }
 
-/// Whether every later change of a file that had these times at `read` shows in its times.
+/// Returns whether every later change of a file that had these times at `read` shows in its times.
 ///
 /// Kernels before 6.13 take the time from the last tick of their clock, up to 10 ms ago. A file
 /// that was changed within the tick in which it was read can be changed again without a trace in

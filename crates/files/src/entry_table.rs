@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use hashbrown::HashTable;
 use howdah_site::{DocumentPath, Symlinks};
 
-use crate::entry::Entry;
+use crate::entry::PathEntry;
 use crate::folders::UsedFolders;
 use crate::limits::StoreLimits;
 use crate::open_root::OpenRoot;
@@ -19,7 +19,7 @@ pub(crate) struct EntryTable {
     limits: StoreLimits,
     hasher: foldhash::fast::RandomState,
     index: HashTable<u32>,
-    entries: Vec<Option<Entry>>,
+    entries: Vec<Option<PathEntry>>,
     free: Vec<u32>,
     hand: usize,
     memory: usize,
@@ -59,7 +59,7 @@ impl EntryTable {
         Some(*found)
     }
 
-    /// Whether the entry at `place` is that of `path`.
+    /// Returns whether the entry at `place` is that of `path`.
     #[inline]
     pub(crate) fn is_at(&self, place: u32, path: &DocumentPath) -> bool {
         matches!(self.entries.get(place as usize), Some(Some(entry)) if entry.path == *path)
@@ -68,12 +68,12 @@ impl EntryTable {
     /// The entry at a place that [`find`](Self::find) or [`insert`](Self::insert) returned, if it
     /// has not been removed.
     #[inline]
-    pub(crate) fn at(&mut self, place: u32) -> Option<&mut Entry> {
+    pub(crate) fn at(&mut self, place: u32) -> Option<&mut PathEntry> {
         self.entries.get_mut(place as usize)?.as_mut()
     }
 
     /// Inserts an entry and makes room for it. The table must not hold an entry for its path.
-    pub(crate) fn insert(&mut self, entry: Entry) -> u32 {
+    pub(crate) fn insert(&mut self, entry: PathEntry) -> u32 {
         while self.index.len() >= self.limits.entries.max(1) {
             self.evict(None, |_| true);
         }
@@ -130,7 +130,7 @@ impl EntryTable {
     }
 
     /// Removes the entries that `keep` rejects. Returns how many.
-    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&Entry) -> bool) -> u64 {
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&PathEntry) -> bool) -> u64 {
         let mut removed = 0;
         for place in 0..self.entries.len() as u32 {
             if matches!(&self.entries[place as usize], Some(entry) if !keep(entry)) {
@@ -180,7 +180,7 @@ impl EntryTable {
 
     /// Moves the clock hand to the next entry that counts and has not been used since the hand last
     /// passed, and removes it. Returns whether any entry counts.
-    fn evict(&mut self, spared: Option<u32>, counts: impl Fn(&Entry) -> bool) -> bool {
+    fn evict(&mut self, spared: Option<u32>, counts: impl Fn(&PathEntry) -> bool) -> bool {
         // The first round may clear the mark of every entry, so the second finds one.
         for _ in 0..2 * self.entries.len() {
             self.hand = (self.hand + 1) % self.entries.len();

@@ -181,7 +181,7 @@ impl Folders {
         self.watches.add(folder, place, WatchedNames::Step(name))
     }
 
-    /// Whether the folder at that path, or the missing one, is known.
+    /// Returns whether the folder at that path, or the missing one, is known.
     pub(crate) fn knows(&self, root: u32, path: &[u8]) -> bool {
         self.known.contains_key(&*key(root, path))
     }
@@ -281,14 +281,14 @@ impl Folders {
         }
     }
 
-    /// Whether `count` more folders can be remembered and watched.
+    /// Returns whether `count` more folders can be remembered and watched.
     fn has_room(&self, count: usize) -> bool {
         self.known.len() + count <= self.limits.folders
             && self.watches.len() + count <= self.limits.folders
     }
 
-    /// Whether room has to be made before the folders on the way to `path` are entered. At most
-    /// once a second, since making room looks at every entry.
+    /// Returns whether room has to be made before the folders on the way to `path` are entered. At
+    /// most once a second, since making room looks at every entry.
     pub(crate) fn wants_room(&mut self, path: &[u8], now: u64) -> bool {
         let folders = 2 + memchr::memchr_iter(b'/', path).count();
         if self.has_room(folders) || self.swept == now {
@@ -334,8 +334,8 @@ impl UsedFolders {
 }
 
 impl FolderBelow {
-    /// Whether the folder has to be tried again: it could not be watched, which may have been a
-    /// passing state.
+    /// Returns whether the folder has to be tried again: it could not be watched, which may have
+    /// been a passing state.
     pub(crate) fn wants_another_try(&self, now: u64) -> bool {
         !self.watched && now.abs_diff(self.made) >= RETRY
     }
@@ -346,7 +346,7 @@ impl FolderBelow {
 }
 
 impl PathChange {
-    /// Whether that path is the changed one or below it.
+    /// Returns whether that path is the changed one or below it.
     pub(crate) fn covers(&self, root: u32, path: &[u8]) -> bool {
         self.root == root
             && (self.path.is_empty()

@@ -15,7 +15,7 @@ use howdah_site::{DocumentLook, DocumentPath, FileHandle, PathKind, Rules};
 use crate::entry::EntryKind;
 use crate::folders::parent;
 use crate::locate::Obstacle;
-use crate::store::Store;
+use crate::store::FileStore;
 
 /// The rules that are in force in a folder.
 #[derive(Clone, Debug, Default)]
@@ -34,7 +34,7 @@ enum FolderDirectives {
     Denied,
 }
 
-impl Store {
+impl FileStore {
     /// Returns what is at `path`, and which rules are in force there.
     #[inline]
     pub(crate) fn look_with_rules(&mut self, path: &DocumentPath) -> DocumentLook {
@@ -199,7 +199,7 @@ impl RulesInForce {
     }
 }
 
-/// Whether `rules` are those of `own` below `above`.
+/// Returns whether `rules` are those of `own` below `above`.
 fn is_merged_of(rules: &Rules, above: Option<&Rc<Rules>>, own: &Arc<Compiled>) -> bool {
     let same_above = match (rules.above(), above) {
         (Some(ours), Some(above)) => Rc::ptr_eq(ours, above),

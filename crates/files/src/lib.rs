@@ -1,20 +1,22 @@
 //! Static files: what is at a path, and the answer to a request for it.
 //!
 //! ```text
-//! DocumentPath ── Store::look ────> Look       for `site`, which resolves
-//! DocumentPath ── Store::answer ──> Answer     head as data, body in memory or in an open file
+//! DocumentPath ── FileStore::look ────> Look       for `site`, which resolves
+//! DocumentPath ── FileStore::answer ──> Answer     head as data, body in memory or in an open file
 //! ```
 //!
-//! A [`Store`] belongs to one thread of the front. It keeps what it has opened, and for files up to
-//! [`StoreLimits::small`] their bytes. A second request for the same file makes no system call and
-//! one look-up: the resolution carries the handle of the file that was found.
+//! A [`FileStore`] belongs to one thread of the front. It keeps what it has opened, and for files
+//! up to [`StoreLimits::small`] their bytes. A second request for the same file makes no system
+//! call and one look-up: the resolution carries the handle of the file that was found.
 //!
 //! # How the front uses it
 //! ```no_run
-//! # use howdah_files::{Answer, FileBody, Store, StoreLimits};
-//! # use howdah_site::{Client, DocumentPath, Resolution, Scratch, Site};
-//! # fn example(client: &Client<'_>, site: &Site, scratch: &mut Scratch, seconds_since_1970: u64) {
-//! let mut store = Store::new(StoreLimits::default()); // one per thread
+//! # use howdah_files::{Answer, FileBody, FileStore, StoreLimits};
+//! # use howdah_site::{ClientRequest, DocumentPath, Resolution, Scratch, Site};
+//! # fn example(
+//! #     client: &ClientRequest<'_>, site: &Site, scratch: &mut Scratch, seconds_since_1970: u64,
+//! # ) {
+//! let mut store = FileStore::new(StoreLimits::default()); // one per thread
 //! // The event loop waits for `store.changes()` to be readable, then calls `store.drain_events()`.
 //!
 //! store.tick(seconds_since_1970); // once per request, before it is resolved
@@ -39,7 +41,7 @@
 //! # How fresh an answer is
 //! The folders on the way to a file, from the document root down and through links, are watched
 //! with inotify. The kernel queues a change before the call that made it returns, so once
-//! [`Store::drain_events`] has run, an edit, rename, removal, chmod or swapped link is seen.
+//! [`FileStore::drain_events`] has run, an edit, rename, removal, chmod or swapped link is seen.
 //! Because the descriptor was readable before the request that follows the edit, an event loop that
 //! handles what is ready in the order in which it became ready never answers from before.
 //!
@@ -122,7 +124,7 @@ pub use passwords::SiteUser;
 pub use representation::{CacheableCoding, CompressedCache, Representation};
 pub use root_links::{LinkedPath, foreign_root_link, real_path};
 pub use site_folders::{RootName, SiteFolders};
-pub use store::{Store, StoreFigures};
+pub use store::{FileStore, StoreFigures};
 pub use system_types::use_system_types;
 pub use tree::{DocumentTree, TreeFolder};
 pub use variants::CodedFile;

@@ -1,4 +1,4 @@
-//! Bounds of one [`Store`](crate::Store).
+//! Bounds of one [`FileStore`](crate::FileStore).
 
 /// Bounds of one store, that is of one thread of the front. At a bound, the entries that were not
 /// used for longest are evicted (approximately: a clock with one bit per entry). No bound makes an

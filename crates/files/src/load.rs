@@ -11,16 +11,16 @@ use howdah_sys::stat::{FileType, Stat};
 use crate::changed_trees::ChangedTrees;
 use crate::content;
 use crate::document::Document;
-use crate::entry::{Entry, EntryKind, is_settled, now};
+use crate::entry::{EntryKind, PathEntry, is_settled, now};
 use crate::folders::{parent, with_slash};
 use crate::in_force::RulesInForce;
 use crate::locate::{Located, Obstacle, Reading, locate};
 use crate::media_type::is_script;
 use crate::open_root::OpenRoot;
-use crate::store::Store;
+use crate::store::FileStore;
 use crate::watches::PathChange;
 
-impl Store {
+impl FileStore {
     /// Loads the entry for `path`. The folders are watched first, then the file is opened: a change
     /// in between will be reported.
     pub(crate) fn load(
@@ -61,23 +61,10 @@ impl Store {
         let (found, stat) = match located {
             Ok(located) => self.recognise(located, path, reading)?,
             Err(Obstacle::Missing) if watched => (EntryKind::Missing, None),
-            Err(Obstacle::Forbidden) => {
-                self.tell_unreadable(path, "it may not be reached");
-                (EntryKind::Forbidden, None)
-            }
-            Err(Obstacle::TooManyNames) => {
-                self.tell_too_many_names(path);
-                (EntryKind::Forbidden, None)
-            }
-            Err(Obstacle::OtherSite) => {
-                self.tell_other_site(path);
-                (EntryKind::Forbidden, None)
-            }
-            // No entry is made: the disk would have to be asked again anyway.
-            Err(obstacle) => return Err(obstacle),
+            Err(obstacle) => (self.forbidden_by(obstacle, path)?, None),
         };
         let settled = stat.is_none_or(|stat| is_settled(&stat, read));
-        Ok(self.entries.insert(Entry {
+        Ok(self.entries.insert(PathEntry {
             hash,
             path: path.clone(),
             root: Rc::clone(root),
@@ -90,6 +77,20 @@ impl Store {
             used: false,
             in_force: RulesInForce::default(),
         }))
+    }
+
+    /// Tells why a path is not served.
+    ///
+    /// # Errors
+    /// The obstacle, where no entry is made: the disk would have to be asked again anyway.
+    fn forbidden_by(&self, obstacle: Obstacle, path: &DocumentPath) -> Result<EntryKind, Obstacle> {
+        match obstacle {
+            Obstacle::Forbidden => self.tell_unreadable(path, "it may not be reached"),
+            Obstacle::TooManyNames => self.tell_too_many_names(path),
+            Obstacle::OtherSite => self.tell_other_site(path),
+            _ => return Err(obstacle),
+        }
+        Ok(EntryKind::Forbidden)
     }
 
     fn recognise(

@@ -51,7 +51,7 @@ pub(crate) enum Obstacle {
     Postponed,
 }
 
-/// Whether a regular file is wanted open for reading.
+/// The wish for a regular file that is open for reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
     Yes,

@@ -32,9 +32,9 @@ fn built_in(extension: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether a file of that name is PHP's, and must not be sent as text by any mistake of ours: what
-/// Debian's Apache runs (`.php`, `.phtml`, `.phar`) or refuses (`.phps`), the names of old
-/// versions, and any of them in capitals.
+/// Returns whether a file of that name is PHP's, and must not be sent as text by any mistake of
+/// ours: what Debian's Apache runs (`.php`, `.phtml`, `.phar`) or refuses (`.phps`), the names of
+/// old versions, and any of them in capitals.
 pub(crate) fn is_script(name: &[u8]) -> bool {
     extension(name).is_some_and(is_of_scripts)
 }

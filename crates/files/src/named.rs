@@ -15,7 +15,7 @@ use howdah_sys::stat::{FileType, Stat};
 use crate::content;
 use crate::entry::{EntryKind, is_settled, now};
 use crate::locate::{Reading, locate};
-use crate::store::Store;
+use crate::store::FileStore;
 
 /// Files that directives name.
 #[derive(Default)]
@@ -41,7 +41,7 @@ pub struct ListedName {
     pub probe: Probe,
 }
 
-impl Store {
+impl FileStore {
     /// Returns what is at an absolute path, links followed: asked of the disk, past every rule.
     pub(crate) fn probe_path(&mut self, absolute: &[u8]) -> Option<Probe> {
         Some(probe(&self.stat_path(&CString::new(absolute).ok()?, true)?))

@@ -136,7 +136,7 @@ impl OpenRoot {
         self.base.as_ref()
     }
 
-    /// Whether a path without links is in a folder of another site.
+    /// Returns whether a path without links is in a folder of another site.
     pub(crate) fn is_closed_to_it(&self, target: &Path) -> bool {
         self.site_folders
             .as_ref()
@@ -151,8 +151,8 @@ impl OpenRoot {
         self.identity
     }
 
-    /// Whether the path still leads to the same folder. `Err`: the disk would have to be waited
-    /// for.
+    /// Returns whether the path still leads to the same folder. `Err`: the disk would have to be
+    /// waited for.
     pub(crate) fn is_current(&self, disk: &Disk) -> Result<bool, Obstacle> {
         let opened = open::folder(&self.path, disk.lookup());
         let stat = opened.and_then(|folder| Stat::of(folder.as_fd()));

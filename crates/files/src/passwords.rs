@@ -8,12 +8,12 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use howdah_htaccess::host::Unread;
+use howdah_htaccess::host::PasswordFileError;
 use howdah_sys::credentials::{self, FileRight, Identity};
 use howdah_sys::open::Access;
 use howdah_sys::stat::Stat;
 
-use crate::store::Store;
+use crate::store::FileStore;
 
 /// The user of a site, who may have directives ask for passwords in certain files only.
 #[derive(Clone, Copy, Debug)]
@@ -30,16 +30,20 @@ pub enum SiteUser<'u> {
     },
 }
 
-impl Store {
+impl FileStore {
     /// Returns the content of a file of passwords or groups.
     ///
     /// # Errors
     /// It cannot be read or is too long, or it is none of the site's.
-    pub fn read_passwords(&mut self, path: &[u8], user: SiteUser<'_>) -> Result<Arc<[u8]>, Unread> {
-        let (content, stat) = self.read_with_stat(path).ok_or(Unread::Unreadable)?;
+    pub fn read_passwords(
+        &mut self,
+        path: &[u8],
+        user: SiteUser<'_>,
+    ) -> Result<Arc<[u8]>, PasswordFileError> {
+        let (content, stat) = self.read_with_stat(path).ok_or(PasswordFileError::Unreadable)?;
         match user {
             SiteUser::Other { pool, root } if !self.may_name(path, &stat, pool, root) => {
-                Err(Unread::Foreign)
+                Err(PasswordFileError::Foreign)
             }
             _ => Ok(content),
         }
@@ -73,8 +77,9 @@ impl Store {
         }
     }
 
-    /// Whether the file, which has that state, and the folders that lead to it can be read by a
-    /// user, by permission bits. With an access control list the bits do not tell: then it cannot.
+    /// Returns whether the file, which has that state, and the folders that lead to it can be read
+    /// by a user, by permission bits. With an access control list the bits do not tell: then it
+    /// cannot.
     fn is_readable_for(&mut self, path: &[u8], stat: &Stat, user: &Identity) -> bool {
         let Ok(name) = CString::new(path) else {
             return false;

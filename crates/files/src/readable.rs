@@ -1,4 +1,4 @@
-//! Whether another user may read a file: the front's rights are not those of a site's scripts.
+//! The rights of another user on a file: the front's are not those of a site's scripts.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -8,9 +8,9 @@ use howdah_sys::credentials::{FileRight, Identity};
 use howdah_sys::open::{self, Lookup};
 use howdah_sys::stat::{FileType, Stat};
 
-use crate::store::Store;
+use crate::store::FileStore;
 
-impl Store {
+impl FileStore {
     /// Returns whether `reader` may enter every folder on the way and read the file at `path`, by
     /// owner and permission bits. Where another owner's file has an access control list, the bits
     /// do not tell: then the answer is no. A path at which nothing can be found counts as readable,

@@ -14,7 +14,7 @@ use howdah_sys::open::errno::{EMFILE, ENFILE};
 use crate::answer::{self, Answer, AnswerForm, ScriptManner};
 use crate::directive_cache::{self, DirectiveCache};
 use crate::disk::Disk;
-use crate::entry::{Entry, EntryKind};
+use crate::entry::{EntryKind, PathEntry};
 use crate::entry_table::EntryTable;
 use crate::folders::Folders;
 use crate::limits::StoreLimits;
@@ -25,12 +25,12 @@ use crate::open_root::OpenRoot;
 
 /// The files that one thread of the front knows. See the [crate's own page](crate) for how to use
 /// it.
-pub struct Store {
+pub struct FileStore {
     pub(crate) limits: StoreLimits,
     pub(crate) directives: Option<Arc<DirectiveCache>>,
     pub(crate) entries: EntryTable,
     pub(crate) folders: Folders,
-    /// Seconds since 1970, as of the last [`tick`](Store::tick).
+    /// Seconds since 1970, as of the last [`tick`](FileStore::tick).
     pub(crate) now: u64,
     /// The stamp of rules in force: changes whenever an entry of a `.htaccess` file is removed, and
     /// every second. Never 0.
@@ -71,10 +71,10 @@ pub struct StoreFigures {
     pub changes: u64,
 }
 
-impl Store {
+impl FileStore {
     /// An empty store that knows of no directives.
-    pub fn new(limits: StoreLimits) -> Store {
-        Store {
+    pub fn new(limits: StoreLimits) -> FileStore {
+        FileStore {
             limits,
             directives: None,
             entries: EntryTable::new(limits),
@@ -93,18 +93,18 @@ impl Store {
     }
 
     /// An empty store that compiles directives with those of the other threads.
-    pub fn with_directives(limits: StoreLimits, directives: Arc<DirectiveCache>) -> Store {
-        Store {
+    pub fn with_directives(limits: StoreLimits, directives: Arc<DirectiveCache>) -> FileStore {
+        FileStore {
             directives: Some(directives),
-            ..Store::new(limits)
+            ..FileStore::new(limits)
         }
     }
 
     /// Makes the store one of an event loop, which compiles no `.htaccess` file: a file that no
-    /// other store has compiled counts as unreadable, and [`take_postponed`](Store::take_postponed)
+    /// other store has compiled counts as unreadable, and [`take_postponed`](FileStore::take_postponed)
     /// tells so. Then the caller asks another store first.
-    pub fn postponing(self) -> Store {
-        Store { postpones: true, ..self }
+    pub fn postponing(self) -> FileStore {
+        FileStore { postpones: true, ..self }
     }
 
     pub(crate) fn postpones(&self) -> bool {
@@ -121,7 +121,7 @@ impl Store {
         self.directives.is_some()
     }
 
-    /// Whether `.htaccess` files are in force in the scope of `path`.
+    /// Returns whether `.htaccess` files are in force in the scope of `path`.
     pub(crate) fn reads_htaccess(&self, path: &DocumentPath) -> bool {
         self.directives
             .as_ref()
@@ -193,7 +193,7 @@ impl Store {
     pub fn answer(&mut self, request: &Request, path: &DocumentPath, file: FileHandle) -> Answer {
         let now = self.now;
         match self.entry(path, file) {
-            Ok(Entry { kind: EntryKind::File(document), .. }) => {
+            Ok(PathEntry { kind: EntryKind::File(document), .. }) => {
                 answer::answer(document, request, now)
             }
             Ok(entry) => Answer::Status(refusal(&entry.kind)),
@@ -212,7 +212,7 @@ impl Store {
     ) -> Answer {
         let now = self.now;
         match self.entry(path, file) {
-            Ok(Entry {
+            Ok(PathEntry {
                 kind: EntryKind::File(document),
                 stat,
                 path,
@@ -242,12 +242,12 @@ impl Store {
         }
         match self.entry(path, FileHandle::NONE) {
             // The path may lead to another file by now.
-            Ok(Entry { stat: Some(stat), .. })
+            Ok(PathEntry { stat: Some(stat), .. })
                 if reader.is_some_and(|reader| !reader.may(FileRight::Read, stat)) =>
             {
                 Answer::Status(Status::FORBIDDEN)
             }
-            Ok(Entry { kind: EntryKind::File(document), .. }) => {
+            Ok(PathEntry { kind: EntryKind::File(document), .. }) => {
                 answer::answer_for_script(document, request, manner, now)
             }
             Ok(entry) => Answer::Status(refusal(&entry.kind)),
@@ -274,7 +274,7 @@ impl Store {
         &mut self,
         path: &DocumentPath,
         file: FileHandle,
-    ) -> Result<&Entry, Obstacle> {
+    ) -> Result<&PathEntry, Obstacle> {
         let place = match self.entries.is_at(file.0, path) {
             true => file.0,
             false => self.place(path)?,
@@ -294,7 +294,7 @@ impl Store {
         }
     }
 
-    /// Whether the entry at `place` can be used without asking the disk.
+    /// Returns whether the entry at `place` can be used without asking the disk.
     #[inline]
     pub(crate) fn is_fresh(&mut self, place: u32) -> bool {
         let now = self.now;
@@ -352,7 +352,8 @@ impl Store {
         }
     }
 
-    /// Whether the entry at `place` agrees with the disk; if so, it is fresh for this second.
+    /// Returns whether the entry at `place` agrees with the disk; if so, it is fresh for this
+    /// second.
     fn still_holds(&mut self, place: u32, root: &Rc<OpenRoot>) -> bool {
         let now = self.now;
         self.figures.checks += 1;
@@ -405,7 +406,7 @@ fn refusal(found: &EntryKind) -> Status {
     }
 }
 
-impl DocumentHost for Store {
+impl DocumentHost for FileStore {
     #[inline]
     fn kind(&mut self, path: &DocumentPath) -> PathKind {
         match self.place(path) {
@@ -440,7 +441,7 @@ impl DocumentHost for Store {
     }
 }
 
-impl Host for Store {
+impl Host for FileStore {
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
         self.probe_path(path)
     }

@@ -15,8 +15,8 @@ use crate::disk::Disk;
 use crate::locate::{Located, Obstacle, Reading, locate};
 use crate::open_root::OpenRoot;
 
-/// A document root with the rule of its site for symbolic links. What the rule forbids is neither
-/// entered nor read, as in the server.
+/// A document root with the rule of its site for symbolic links. A link that the rule
+/// forbids is neither followed nor read, as in the server.
 #[derive(Debug)]
 pub struct DocumentTree {
     root: OpenRoot,
@@ -47,7 +47,7 @@ impl DocumentTree {
         is_folder.then_some(TreeFolder { file, identity: stat.identity() })
     }
 
-    /// Whether something is at `relative`, be it forbidden.
+    /// Returns whether something is at `relative`, be it forbidden.
     pub fn has(&self, relative: &[u8]) -> bool {
         !matches!(self.locate(relative, Reading::No), Err(Obstacle::Missing))
     }

@@ -2,8 +2,8 @@
 
 use howdah_site::{ContentCoding, DocumentHost, DocumentPath, FileHandle};
 
-use crate::entry::{Entry, EntryKind};
-use crate::store::Store;
+use crate::entry::{EntryKind, PathEntry};
+use crate::store::FileStore;
 
 /// The number of content codings.
 const CODINGS: usize = ContentCoding::ALL.len();
@@ -38,7 +38,7 @@ pub struct CodedFile {
     pub file: FileHandle,
 }
 
-impl Store {
+impl FileStore {
     /// Returns the files that can be sent in place of the one at `path`, for those of `codings`
     /// that have one: a file that is not older. `variant` gives the path for a coding, `None` where
     /// such a file is never sent. Within an [epoch](DocumentHost::epoch) each path is looked up
@@ -85,7 +85,7 @@ impl Store {
         epoch: Option<u64>,
     ) -> KnownVariants {
         let known = match self.entry(path, file) {
-            Ok(Entry { kind: EntryKind::File(document), .. }) => document.variants().get(),
+            Ok(PathEntry { kind: EntryKind::File(document), .. }) => document.variants().get(),
             _ => KnownVariants::default(),
         };
         match known.epoch == epoch {
@@ -95,7 +95,7 @@ impl Store {
     }
 
     fn know_variants(&mut self, path: &DocumentPath, file: FileHandle, known: KnownVariants) {
-        if let Ok(Entry { kind: EntryKind::File(document), .. }) = self.entry(path, file) {
+        if let Ok(PathEntry { kind: EntryKind::File(document), .. }) = self.entry(path, file) {
             document.variants().set(known);
         }
     }
@@ -106,7 +106,7 @@ impl Store {
         file: FileHandle,
         variant: &DocumentPath,
     ) -> KnownVariant {
-        let modified = |entry: &Entry| match &entry.kind {
+        let modified = |entry: &PathEntry| match &entry.kind {
             EntryKind::File(_) => entry.stat.map(|stat| stat.modified),
             _ => None,
         };

@@ -1,4 +1,4 @@
-//! Whatever is done to a tree of files, the store says what the disk says, by its events alone.
+//! After any change of a tree of files the store says what the disk says, by its events alone.
 #![allow(clippy::unwrap_used)] // A test's tools may panic as the test itself.
 
 mod support;

@@ -99,7 +99,8 @@ fn roots() {
     );
     let config = howdah_config::Config::parse(&text, "test.toml").unwrap();
     let sites = howdah_site::Sites::compile(&config);
-    let mut store = howdah_files::Store::new(StoreLimits { roots: 3, ..StoreLimits::default() });
+    let mut store =
+        howdah_files::FileStore::new(StoreLimits { roots: 3, ..StoreLimits::default() });
     for round in 0..3 {
         for number in 0..10 {
             store.tick(1000 + round * 10 + number);

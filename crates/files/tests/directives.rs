@@ -1,4 +1,4 @@
-//! Which `.htaccess` files are in force: those that are there at this moment.
+//! The `.htaccess` files in force are those that are there at this moment.
 #![allow(clippy::unwrap_used)] // A test's tools may panic as the test itself.
 
 mod support;
@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::SystemTime;
 
 use howdah_config::Config;
-use howdah_files::{DirectiveCache, Store, StoreLimits};
+use howdah_files::{DirectiveCache, FileStore, StoreLimits};
 use howdah_htaccess::Compiled;
 use howdah_site::{DocumentHost, DocumentLook, PathKind, Rules, Sites};
 use support::{Counter, Folder, age};
 
 /// A store that knows of directives, and what was told of them.
 struct Reader {
-    store: Store,
+    store: FileStore,
     /// Makes paths.
     counter: Counter,
     told: Arc<Mutex<Vec<String>>>,
@@ -41,7 +41,7 @@ impl Reader {
             4 << 20,
             Box::new(move |_, what| tell.lock().unwrap().push(what.to_string())),
         );
-        let mut store = Store::with_directives(limits, Arc::new(directives));
+        let mut store = FileStore::with_directives(limits, Arc::new(directives));
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
         store.tick(now);
         Reader {
@@ -385,10 +385,10 @@ fn threads_share_what_is_compiled() {
     let text = format!("[[site]]\nroot = {:?}\n", folder.root().display().to_string());
     let sites = Sites::compile(&Config::parse(&text, "test.toml").unwrap());
     let directives = Arc::new(DirectiveCache::new(&sites, 4 << 20, Box::new(|_, _| {})));
-    let mut stores =
-        [(); 2].map(|()| Store::with_directives(StoreLimits::default(), Arc::clone(&directives)));
+    let mut stores = [(); 2]
+        .map(|()| FileStore::with_directives(StoreLimits::default(), Arc::clone(&directives)));
     let asked = Counter::new(&folder).path("file.txt");
-    let own = |stores: &mut [Store; 2], at: usize| {
+    let own = |stores: &mut [FileStore; 2], at: usize| {
         stores[at].drain_events();
         Arc::clone(stores[at].look(&asked).rules.unwrap().own())
     };
@@ -413,7 +413,7 @@ fn sites_with_other_directives_share_nothing() {
     );
     let sites = Sites::compile(&Config::parse(&text, "test.toml").unwrap());
     let directives = Arc::new(DirectiveCache::new(&sites, 4 << 20, Box::new(|_, _| {})));
-    let mut store = Store::with_directives(StoreLimits::default(), directives);
+    let mut store = FileStore::with_directives(StoreLimits::default(), directives);
     let asked = [b"a", b"b", b"c"].map(|host| support::path_on(&sites, host, "none.txt"));
     for _ in 0..3 {
         let found = asked
@@ -440,9 +440,9 @@ fn a_site_whose_directives_need_much_memory_keeps_none_and_takes_none_of_another
     );
     let sites = Sites::compile(&Config::parse(&text, "test.toml").unwrap());
     let directives = Arc::new(DirectiveCache::new(&sites, 4 << 20, Box::new(|_, _| {})));
-    let mut stores =
-        [(); 2].map(|()| Store::with_directives(StoreLimits::default(), Arc::clone(&directives)));
-    let ask = |store: &mut Store, host: &[u8], file: &str| {
+    let mut stores = [(); 2]
+        .map(|()| FileStore::with_directives(StoreLimits::default(), Arc::clone(&directives)));
+    let ask = |store: &mut FileStore, host: &[u8], file: &str| {
         let path = support::path_on(&sites, host, file);
         Arc::downgrade(store.look(&path).rules.unwrap().own())
     };

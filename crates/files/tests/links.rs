@@ -1,4 +1,4 @@
-//! Which links are followed, and what is refused however it is reached.
+//! The links that are followed, and the files that are refused on every way to them.
 #![allow(clippy::unwrap_used)] // A test's tools may panic as the test itself.
 
 mod support;

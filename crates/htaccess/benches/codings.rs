@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use howdah_htaccess::modules::filter::{Broken, Filter};
+use howdah_htaccess::modules::filter::{Filter, TransformError};
 
 const CODINGS: [(&str, Filter); 3] =
     [("gzip", Filter::Deflate), ("Brotli", Filter::Brotli), ("Zstandard", Filter::Zstandard)];
@@ -41,7 +41,7 @@ fn measured(filter: &Filter, content: &[u8]) -> (usize, Duration) {
     (length, shortest)
 }
 
-fn compressed(filter: &Filter, content: &[u8]) -> Result<Vec<u8>, Broken> {
+fn compressed(filter: &Filter, content: &[u8]) -> Result<Vec<u8>, TransformError> {
     let mut transform = filter.transform();
     let mut out = Vec::new();
     for piece in content.chunks(PIECE) {

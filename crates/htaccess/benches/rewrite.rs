@@ -10,7 +10,8 @@ use std::time::Instant;
 use howdah_htaccess::modules::{alias, rewrite};
 use howdah_htaccess::transaction::FileKind;
 use howdah_htaccess::{
-    Client, CompileContext, EvaluationContext, Host, RequestState, Settings, Transaction, compile,
+    ClientRequest, CompileContext, DirectiveSettings, EvaluationContext, Host, RequestState,
+    Transaction, compile,
 };
 use howdah_http::Request;
 
@@ -54,7 +55,7 @@ fn main() {
     redirecting("5,000 redirects", "last", &settings, "/old/page-4999");
 }
 
-fn compiled(rules: &str) -> Settings {
+fn compiled(rules: &str) -> DirectiveSettings {
     let start = Instant::now();
     let compiled = compile(rules.as_bytes(), &CompileContext::new("bench", b"/srv/"));
     assert!(compiled.mistake.is_none(), "{:?}", compiled.mistake);
@@ -62,14 +63,14 @@ fn compiled(rules: &str) -> Settings {
     compiled.settings
 }
 
-fn rewriting(rules: &str, what: &str, settings: &Settings, path: &str, found: FileKind) {
+fn rewriting(rules: &str, what: &str, settings: &DirectiveSettings, path: &str, found: FileKind) {
     let config = settings.rewrite.as_deref().expect("rules");
     measure(&format!("{rules}, {what}"), path, found, |transaction| {
         black_box(rewrite::fixup(transaction, config, &mut Nothing));
     });
 }
 
-fn redirecting(rules: &str, what: &str, settings: &Settings, path: &str) {
+fn redirecting(rules: &str, what: &str, settings: &DirectiveSettings, path: &str) {
     let config = settings.alias.as_deref().expect("redirects");
     measure(&format!("{rules}, {what}"), path, FileKind::Missing, |transaction| {
         black_box(alias::fixup(transaction, config, &mut Nothing));
@@ -98,7 +99,7 @@ fn measure(name: &str, path: &str, found: FileKind, evaluate: impl Fn(&mut Trans
         ..RequestState::default()
     };
     let address = "192.0.2.1:80".parse().expect("an address");
-    let client = Client::new(&request, address, address, 1_700_000_000_000_000);
+    let client = ClientRequest::new(&request, address, address, 1_700_000_000_000_000);
     let mut best = f64::MAX;
     for _ in 0..200 {
         let mut transactions: Vec<Transaction<'_>> =

@@ -13,7 +13,7 @@ use howdah_http::{Content, Fields, Method, Request, Scheme, Tls, Version};
 /// records the reading, where [`RequestReads`] are collected. A result that was found without
 /// reading a property holds for requests that differ in it.
 #[derive(Clone, Copy, Debug)]
-pub struct Client<'r> {
+pub struct ClientRequest<'r> {
     request: &'r Request,
     remote: SocketAddr,
     local: SocketAddr,
@@ -37,15 +37,15 @@ pub struct RequestReads {
 #[derive(Clone, Copy, Debug)]
 pub struct Unrepeatable(());
 
-impl<'r> Client<'r> {
+impl<'r> ClientRequest<'r> {
     /// Returns a request that came from `remote` to `local` at `time`, in microseconds since 1970.
     pub fn new(
         request: &'r Request,
         remote: SocketAddr,
         local: SocketAddr,
         time: u64,
-    ) -> Client<'r> {
-        Client {
+    ) -> ClientRequest<'r> {
+        ClientRequest {
             request,
             remote,
             local,
@@ -59,14 +59,14 @@ impl<'r> Client<'r> {
 
     /// Returns the same client, which a proxy at `hop` speaks for.
     #[inline]
-    pub fn through(self, hop: SocketAddr) -> Client<'r> {
-        Client { hop, ..self }
+    pub fn through(self, hop: SocketAddr) -> ClientRequest<'r> {
+        ClientRequest { hop, ..self }
     }
 
     /// Returns the same client, whose connection is encrypted.
     #[inline]
-    pub fn over(self, tls: Option<&'r Tls>) -> Client<'r> {
-        Client { tls, ..self }
+    pub fn over(self, tls: Option<&'r Tls>) -> ClientRequest<'r> {
+        ClientRequest { tls, ..self }
     }
 
     /// Returns the facts about the encryption of the connection; `None` if it has none. A trusted
@@ -86,13 +86,13 @@ impl<'r> Client<'r> {
     }
 
     /// Returns the same client, which records in `reads` the properties that are read.
-    pub fn noting(self, reads: &'r RequestReads) -> Client<'r> {
-        Client { reads: Some(reads), ..self }
+    pub fn noting(self, reads: &'r RequestReads) -> ClientRequest<'r> {
+        ClientRequest { reads: Some(reads), ..self }
     }
 
     /// Returns the same client, for whose request the work is counted against `budget`.
-    pub fn within(self, budget: &'r WorkBudget) -> Client<'r> {
-        Client { meter: budget.meter(), ..self }
+    pub fn within(self, budget: &'r WorkBudget) -> ClientRequest<'r> {
+        ClientRequest { meter: budget.meter(), ..self }
     }
 
     /// Returns the meter of the work for the request.
@@ -235,7 +235,7 @@ impl RequestReads {
 
     /// Returns the values of the same properties for `client`. `None` where there are too many, or
     /// where no two requests need to agree in them.
-    pub fn answers(&self, client: &Client<'_>) -> Option<PropertyValues> {
+    pub fn answers(&self, client: &ClientRequest<'_>) -> Option<PropertyValues> {
         if self.everything.get() {
             return None;
         }
@@ -275,9 +275,9 @@ struct ReadField {
 }
 
 impl PropertyValues {
-    /// Whether another request has the same values.
+    /// Returns whether another request has the same values.
     #[inline]
-    pub fn are_those_of(&self, client: &Client<'_>) -> bool {
+    pub fn are_those_of(&self, client: &ClientRequest<'_>) -> bool {
         self.remote.is_none_or(|remote| remote == client.remote.ip())
             && self.fields.iter().all(|field| {
                 let mut sent = client.request.fields.values(&field.name);
@@ -339,7 +339,7 @@ mod tests {
                 client.remote();
             }
             let answers = reads.answers(&client).expect("it is little");
-            let other = Client::new(&request, elsewhere, client.local(), 0);
+            let other = ClientRequest::new(&request, elsewhere, client.local(), 0);
             assert_eq!(answers.are_those_of(&other), !asks);
         }
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::mistake::Mistake;
 use crate::scope::CompileContext;
-use crate::settings::Settings;
+use crate::settings::DirectiveSettings;
 
 pub use conditional::VERSION;
 pub(crate) use provided::named;
@@ -30,7 +30,7 @@ pub struct Compiled {
     /// Whether these are the directives of a site's configuration.
     pub is_server: bool,
     /// The settings for the file's folder.
-    pub settings: Settings,
+    pub settings: DirectiveSettings,
     /// The first mistake. Where there is one, everything below the folder is answered with 500.
     pub mistake: Option<Box<Mistake>>,
     /// Mistakes and remarks in the order of the lines: at most [`MOST_REMARKS`].

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::merge::Shared;
+use crate::merge::SharedConfig;
 use crate::mistake::{Complaint, Place};
 use crate::scope::Scope;
 
@@ -30,7 +30,7 @@ pub struct Directive<A> {
 }
 
 /// Reads the arguments of a directive into its module's configuration `C`.
-pub type Apply<C> = fn(&Call<'_>, &mut Shared<C>) -> DirectiveResult;
+pub type Apply<C> = fn(&DirectiveCall<'_>, &mut SharedConfig<C>) -> DirectiveResult;
 
 /// The result of applying a directive: nothing, or the complaint about its arguments.
 pub type DirectiveResult = Result<(), Complaint>;
@@ -48,8 +48,8 @@ pub enum Arguments {
     /// At least and at most this many words; `u8::MAX` is any number.
     Words(u8, u8),
     /// No arguments, but other directives up to an end tag: `<RequireAll>`. The directive is
-    /// applied when the section begins and when it ends ([`Call::edge`]). The directives inside are
-    /// applied in between, to the same settings.
+    /// applied when the section begins and when it ends ([`DirectiveCall::edge`]). The
+    /// directives inside are applied in between, to the same settings.
     Section,
 }
 
@@ -82,7 +82,7 @@ pub enum Support {
 
 /// One use of a directive.
 #[derive(Debug)]
-pub struct Call<'c> {
+pub struct DirectiveCall<'c> {
     /// The name as it was written.
     pub name: &'c str,
     /// The rest of the line, continuation lines joined, without white space at either end.
@@ -99,7 +99,7 @@ pub struct Call<'c> {
     pub scope: &'c Scope<'c>,
 }
 
-/// The end of a section that a [`Call`] is for.
+/// The end of a section that a [`DirectiveCall`] is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SectionEdge {
     /// The directive is no section.
@@ -111,13 +111,13 @@ pub enum SectionEdge {
     Close,
 }
 
-impl Call<'_> {
+impl DirectiveCall<'_> {
     /// Returns the word at `index`, or an empty one where there is none.
     pub fn word(&self, index: usize) -> &[u8] {
         self.words.get(index).map_or(b"", Vec::as_slice)
     }
 
-    /// Whether the argument is `On`, for [`Arguments::Flag`].
+    /// Returns whether the argument is `On`, for [`Arguments::Flag`].
     pub fn flag(&self) -> bool {
         self.word(0).eq_ignore_ascii_case(b"on")
     }

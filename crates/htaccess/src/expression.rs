@@ -95,8 +95,8 @@ impl Expression {
         }
     }
 
-    /// Whether the condition holds. `captures` are those of the last regular expression with
-    /// groups, before and after. The fields of the request that it depends on go into the
+    /// Returns whether the condition holds. `captures` are those of the last regular expression
+    /// with groups, before and after. The fields of the request that it depends on go into the
     /// response's Vary.
     ///
     /// # Errors

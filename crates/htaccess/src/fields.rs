@@ -17,8 +17,8 @@ pub(crate) fn append(fields: &mut Fields, name: &[u8], value: &[u8]) {
     }
 }
 
-/// Whether a field of the response may have this value: a tab is the only control character in it.
-/// Apache answers with 500 otherwise.
+/// Returns whether a field of the response may have this value: a tab is the only control character
+/// in it. Apache answers with 500 otherwise.
 pub(crate) fn can_be_sent(value: &[u8]) -> bool {
     value.iter().all(|&byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f))
 }

@@ -13,7 +13,7 @@ use crate::client::Unrepeatable;
 ///
 /// The resolution cache may keep what was evaluated from answers about files and variables. Every
 /// other answer holds for one request only: these methods take an [`Unrepeatable`], which
-/// [`Client::depends_on_everything`](crate::Client::depends_on_everything) gives to callers that
+/// [`ClientRequest::depends_on_everything`](crate::ClientRequest::depends_on_everything) gives to callers that
 /// have noted so.
 pub trait Host {
     /// Returns what is at an absolute path, links followed.
@@ -36,8 +36,8 @@ pub trait Host {
     ///
     /// # Errors
     /// As [`read`](Self::read), or the file is another site's.
-    fn read_passwords(&mut self, path: &[u8]) -> Result<Arc<[u8]>, Unread> {
-        self.read(path).ok_or(Unread::Unreadable)
+    fn read_passwords(&mut self, path: &[u8]) -> Result<Arc<[u8]>, PasswordFileError> {
+        self.read(path).ok_or(PasswordFileError::Unreadable)
     }
 
     /// Returns the names in a folder, in no order, without `.` and `..`.
@@ -97,7 +97,7 @@ pub trait Host {
 
 /// The reason why a file of passwords is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unread {
+pub enum PasswordFileError {
     /// The server cannot read it, or it is too long.
     Unreadable,
     /// The site's user may not read it.

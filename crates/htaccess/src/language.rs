@@ -42,8 +42,8 @@ pub struct Item {
 
 /// The questions that [`parse`] asks while it reads.
 pub trait Conditions {
-    /// Whether the content of a section like `<IfModule>` counts: `None` if `section` is not one
-    /// that is decided while reading, an error if its arguments are wrong.
+    /// Returns whether the content of a section like `<IfModule>` counts: `None` if `section` is
+    /// not one that is decided while reading, an error if its arguments are wrong.
     fn decide(&mut self, section: &Item) -> Option<Result<bool, String>>;
 
     /// Returns the value of `${name}`; `None` leaves the text as it is.
@@ -57,14 +57,14 @@ pub struct Parsed {
     pub items: Vec<Item>,
     /// The faults at which Apache would give up. Apache reports the first only; parsing goes on
     /// after each.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<SyntaxError>,
     /// Text that Apache accepts silently though it cannot be intended.
-    pub doubts: Vec<Fault>,
+    pub doubts: Vec<SyntaxError>,
 }
 
 /// A mistake of the language.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct SyntaxError {
     /// The line, from 1.
     pub line: u32,
     /// The column in bytes, from 1.

@@ -69,13 +69,13 @@ mod variables;
 pub mod wildcard;
 pub mod work;
 
-pub use client::{Client, PropertyValues, RequestReads, Unrepeatable};
+pub use client::{ClientRequest, PropertyValues, RequestReads, Unrepeatable};
 pub use compile::{Compiled, compile};
 pub use evaluation_context::EvaluationContext;
 pub use host::Host;
 pub use mistake::{Complaint, Mistake, MistakeKind, Place, Severity};
 pub use scope::CompileContext;
-pub use settings::Settings;
+pub use settings::DirectiveSettings;
 pub use transaction::{RequestState, Transaction};
 pub use variables::{SERVER_ADMIN, SERVER_SOFTWARE};
 pub use work::{Meter, WorkBudget};

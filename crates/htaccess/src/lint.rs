@@ -49,7 +49,7 @@ pub fn check(
     remarks
 }
 
-/// Whether a file has directives that deny access.
+/// Returns whether a file has directives that deny access.
 pub fn protects(
     source: &[u8],
     context: &CompileContext,
@@ -161,7 +161,7 @@ impl<'f> LintedFile<'f> {
         })
     }
 
-    /// Whether the directive applies to all files of the folder, and to all requests.
+    /// Returns whether the directive applies to all files of the folder, and to all requests.
     fn is_for_all(&self, directive: &Use<'_>) -> bool {
         self.around(directive.scope).next().is_none()
     }
@@ -173,7 +173,7 @@ impl Use<'_> {
         self.words.get(index).map_or(b"", Vec::as_slice)
     }
 
-    /// Whether a word says this, in any case.
+    /// Returns whether a word says this, in any case.
     fn says(&self, index: usize, text: &str) -> bool {
         self.word(index).eq_ignore_ascii_case(text.as_bytes())
     }

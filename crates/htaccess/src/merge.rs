@@ -10,16 +10,16 @@ pub trait Merge {
 
 /// A module's configuration, shared by all settings that agree in it. `None` where no directive
 /// of the module is in force: then merging costs nothing.
-pub type Shared<C> = Option<Arc<C>>;
+pub type SharedConfig<C> = Option<Arc<C>>;
 
 /// Returns the configuration, to be added to. Makes it where there is none, and copies it where
 /// others share it.
-pub fn edit<C: Clone + Default>(shared: &mut Shared<C>) -> &mut C {
+pub fn edit<C: Clone + Default>(shared: &mut SharedConfig<C>) -> &mut C {
     Arc::make_mut(shared.get_or_insert_default())
 }
 
 /// Merges two configurations that may be missing.
-pub(crate) fn merged<C: Merge>(base: &Shared<C>, add: &Shared<C>) -> Shared<C> {
+pub(crate) fn merged<C: Merge>(base: &SharedConfig<C>, add: &SharedConfig<C>) -> SharedConfig<C> {
     match (base, add) {
         (Some(base), Some(add)) => Some(Arc::new(C::merge(base, add))),
         (only, None) | (None, only) => only.clone(),

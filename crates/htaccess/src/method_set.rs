@@ -54,7 +54,7 @@ impl MethodSet {
         MethodSet(self.0 & !other.0)
     }
 
-    /// Whether both sets have a method in common.
+    /// Returns whether both sets have a method in common.
     pub const fn meets(self, other: MethodSet) -> bool {
         self.0 & other.0 != 0
     }

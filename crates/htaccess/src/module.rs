@@ -5,8 +5,8 @@ use crate::merge::Merge;
 
 /// The configuration of a module.
 pub trait ModuleConfig: Merge {
-    /// Whether these directives leave the response for a file or a script unchanged, once its
-    /// handler is known. Effects on the request's state do not count: the state shows them.
+    /// Returns whether these directives leave the response for a file or a script unchanged, once
+    /// its handler is known. Effects on the request's state do not count: the state shows them.
     fn is_silent(&self) -> bool;
 
     /// Makes what the first request would have to wait for.
@@ -27,7 +27,7 @@ pub struct ApacheModule {
     pub presence: Presence,
 }
 
-/// Whether `<IfModule>` finds a module, and why.
+/// The answer of `<IfModule>` for a module, and its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// Always: Debian's Apache with mod_php has it on.

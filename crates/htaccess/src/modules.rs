@@ -23,7 +23,7 @@ pub mod ssl;
 pub mod substitute;
 
 /// Calls the macro `$with` with the list of all modules, a line each: the field of
-/// [`Settings`](crate::Settings) with its documentation, and the module.
+/// [`DirectiveSettings`](crate::DirectiveSettings) with its documentation, and the module.
 macro_rules! all_modules {
     ($with:ident) => {
         $with! {

@@ -66,7 +66,7 @@ impl Subnet {
         }
     }
 
-    /// Whether the address is in it.
+    /// Returns whether the address is in it.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (&self.0, address.to_canonical()) {
             (SubnetAddress::V4 { network, mask }, IpAddr::V4(v4)) => {
@@ -94,7 +94,7 @@ impl fmt::Display for Subnet {
     }
 }
 
-/// Whether the address is one of this machine's own: what `Require local` grants.
+/// Returns whether the address is one of this machine's own: what `Require local` grants.
 pub fn is_local(remote: IpAddr, local: IpAddr) -> bool {
     let remote = remote.to_canonical();
     match remote {
@@ -104,7 +104,7 @@ pub fn is_local(remote: IpAddr, local: IpAddr) -> bool {
     }
 }
 
-/// Whether a host is a domain or lies in it.
+/// Returns whether a host is a domain or lies in it.
 pub(crate) fn in_domain(domain: &[u8], host: &[u8]) -> bool {
     let Some(at) = host.len().checked_sub(domain.len()) else {
         return false;

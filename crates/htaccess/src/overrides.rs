@@ -33,7 +33,7 @@ impl Overrides {
         Overrides(self.0 | other.0)
     }
 
-    /// Whether both sets have a class in common.
+    /// Returns whether both sets have a class in common.
     pub const fn meets(self, other: Overrides) -> bool {
         self.0 & other.0 != 0
     }

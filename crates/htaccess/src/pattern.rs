@@ -108,17 +108,17 @@ impl Pattern {
         &self.definition.text
     }
 
-    /// Whether letters match in both cases.
+    /// Returns whether letters match in both cases.
     pub fn is_caseless(&self) -> bool {
         self.definition.caseless
     }
 
-    /// Whether PCRE2 matches it: then a match may take long.
+    /// Returns whether PCRE2 matches it: then a match may take long.
     pub(crate) fn is_for_engine(&self) -> bool {
         matches!(self.matcher, Matcher::Pcre(_))
     }
 
-    /// Whether it has groups that capture.
+    /// Returns whether it has groups that capture.
     pub fn has_groups(&self) -> bool {
         match &self.matcher {
             Matcher::Shape(shape) => shape.has_groups(),
@@ -126,7 +126,7 @@ impl Pattern {
         }
     }
 
-    /// Whether the pattern matches somewhere in `subject`.
+    /// Returns whether the pattern matches somewhere in `subject`.
     ///
     /// # Errors
     /// Where the match takes too many steps.
@@ -141,8 +141,8 @@ impl Pattern {
         }
     }
 
-    /// Whether the pattern matches somewhere in `subject`. If so, `captures` gets what its groups
-    /// captured; else it is unchanged.
+    /// Returns whether the pattern matches somewhere in `subject`. If so, `captures` gets what its
+    /// groups captured; else it is unchanged.
     ///
     /// # Errors
     /// Where the match takes too many steps.
@@ -245,7 +245,7 @@ impl Captures {
         self.spans.count as usize
     }
 
-    /// Whether nothing has matched yet.
+    /// Returns whether nothing has matched yet.
     pub fn is_empty(&self) -> bool {
         self.spans.count == 0
     }

@@ -3,17 +3,18 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use crate::directive::{Apply, Call, Directive};
-use crate::merge::Shared;
+use crate::directive::{Apply, Directive, DirectiveCall};
+use crate::merge::SharedConfig;
 use crate::mistake::Complaint;
 use crate::modules::{self, all_modules};
-use crate::settings::Settings;
+use crate::settings::DirectiveSettings;
 
 /// A directive, applied to the settings of all modules.
 pub type Registered = Directive<Box<ApplyToSettings>>;
 
 /// Reads the arguments of a directive into the configuration of its module.
-pub type ApplyToSettings = dyn Fn(&Call<'_>, &mut Settings) -> Result<(), Complaint> + Send + Sync;
+pub type ApplyToSettings =
+    dyn Fn(&DirectiveCall<'_>, &mut DirectiveSettings) -> Result<(), Complaint> + Send + Sync;
 
 /// Returns every directive, module by module.
 pub fn all() -> &'static [Registered] {
@@ -51,7 +52,7 @@ all_modules!(registry);
 /// configuration.
 fn registered<C: 'static>(
     directive: &Directive<Apply<C>>,
-    field: fn(&mut Settings) -> &mut Shared<C>,
+    field: fn(&mut DirectiveSettings) -> &mut SharedConfig<C>,
 ) -> Registered {
     let apply = directive.apply;
     Directive {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use howdah_http::{ResponseHead, Status, members};
 
-use crate::Settings;
+use crate::DirectiveSettings;
 use crate::evaluation_context::EvaluationContext;
 use crate::modules::core::DefaultCharset;
 use crate::modules::filter::{Filter, InForce};
@@ -44,7 +44,7 @@ pub struct ResponseProperties {
 /// 500 where Apache sends an error instead: see [`headers::response`].
 pub fn respond(
     tx: &mut Transaction<'_>,
-    settings: &Settings,
+    settings: &DirectiveSettings,
     context: &mut dyn EvaluationContext,
     head: &mut ResponseHead,
     about: ResponseProperties,
@@ -68,7 +68,7 @@ pub fn respond(
 /// accordingly.
 pub(crate) fn choose_filters(
     tx: &mut Transaction<'_>,
-    settings: &Settings,
+    settings: &DirectiveSettings,
     context: &mut dyn EvaluationContext,
     head: &mut ResponseHead,
     length: Option<u64>,
@@ -84,8 +84,8 @@ pub(crate) fn choose_filters(
     filter::choose(tx, &in_force, context, head, length)
 }
 
-/// Whether [`respond`] may take long: there are patterns or expressions to evaluate.
-pub fn may_take_long(settings: &Settings) -> bool {
+/// Returns whether [`respond`] may take long: there are patterns or expressions to evaluate.
+pub fn may_take_long(settings: &DirectiveSettings) -> bool {
     settings
         .headers
         .as_ref()
@@ -93,8 +93,9 @@ pub fn may_take_long(settings: &Settings) -> bool {
         || settings.filter.as_ref().is_some_and(|filter| filter.has_expressions())
 }
 
-/// Whether directives change nothing in any response to this request, except its media type.
-pub fn is_left_alone(state: &RequestState, settings: &Settings) -> bool {
+/// Returns whether directives change nothing in any response to this request, except its media
+/// type.
+pub fn is_left_alone(state: &RequestState, settings: &DirectiveSettings) -> bool {
     let headers = settings.headers.as_ref();
     let expires = settings.expires.as_ref();
     !adds_charset(settings)
@@ -107,13 +108,13 @@ pub fn is_left_alone(state: &RequestState, settings: &Settings) -> bool {
         && state.languages.is_empty()
 }
 
-fn adds_charset(settings: &Settings) -> bool {
+fn adds_charset(settings: &DirectiveSettings) -> bool {
     let core = settings.core.as_ref();
     core.is_some_and(|core| matches!(core.default_charset, Some(DefaultCharset::Named(_))))
 }
 
-/// Whether the content may have to pass a filter.
-pub fn passes_filters(state: &RequestState, settings: &Settings) -> bool {
+/// Returns whether the content may have to pass a filter.
+pub fn passes_filters(state: &RequestState, settings: &DirectiveSettings) -> bool {
     let core = settings.core.as_ref();
     let by_folder = core.is_some_and(|core| core.output_filters.is_some());
     settings.filter.is_some() || by_folder || !state.output_filters.is_empty()
@@ -121,14 +122,14 @@ pub fn passes_filters(state: &RequestState, settings: &Settings) -> bool {
 
 /// Returns the part of a request's state that a response's head can depend on: all of it, unless
 /// the directives' values are constant. Then most of it need not be copied.
-pub fn part_for_response(state: &RequestState, settings: &Settings) -> RequestState {
+pub fn part_for_response(state: &RequestState, settings: &DirectiveSettings) -> RequestState {
     let headers = settings.headers.as_ref();
     if !headers.is_none_or(|headers| headers.is_constant()) || passes_filters(state, settings) {
         return state.clone();
     }
     RequestState {
         status: state.status,
-        // Whose age ExpiresDefault may ask for.
+        // ExpiresDefault may ask for the file's age.
         filename: state.filename.clone(),
         fields: state.fields.clone(),
         error_fields: state.error_fields.clone(),
@@ -142,7 +143,7 @@ pub fn part_for_response(state: &RequestState, settings: &Settings) -> RequestSt
 /// and unset fields, as on most sites. Returns `false`, and changes nothing, where more is needed.
 pub fn respond_plainly(
     state: &RequestState,
-    settings: &Settings,
+    settings: &DirectiveSettings,
     head: &mut ResponseHead,
     is_error: bool,
 ) -> bool {
@@ -185,7 +186,12 @@ fn gather(tx: &mut Transaction<'_>, head: &mut ResponseHead, is_error: bool) {
 }
 
 /// Joins both tables into one head.
-fn join(tx: &mut Transaction<'_>, settings: &Settings, head: &mut ResponseHead, is_error: bool) {
+fn join(
+    tx: &mut Transaction<'_>,
+    settings: &DirectiveSettings,
+    head: &mut ResponseHead,
+    is_error: bool,
+) {
     let state = &mut tx.state;
     for (name, value) in std::mem::take(&mut state.error_fields).iter() {
         let is_single = SINGLE.iter().any(|single| single.eq_ignore_ascii_case(name));
@@ -264,7 +270,7 @@ fn one_vary(head: &mut ResponseHead) {
 }
 
 /// Applies AddDefaultCharset to plain text and HTML without a charset.
-fn default_charset(settings: &Settings, head: &mut ResponseHead) {
+fn default_charset(settings: &DirectiveSettings, head: &mut ResponseHead) {
     let Some(DefaultCharset::Named(charset)) =
         settings.core.as_ref().and_then(|core| core.default_charset.as_ref())
     else {

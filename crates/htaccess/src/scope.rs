@@ -89,7 +89,7 @@ impl Scope<'_> {
         }
     }
 
-    /// Whether a directive that Apache forbids in `<Limit>` is wrong here (`NOT_IN_LIMIT`).
+    /// Returns whether a directive that Apache forbids in `<Limit>` is wrong here (`NOT_IN_LIMIT`).
     pub fn is_limited(&self) -> bool {
         self.methods.is_some() || self.in_requirement
     }

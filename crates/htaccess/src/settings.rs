@@ -6,7 +6,7 @@ mod server;
 
 use std::sync::Arc;
 
-use crate::merge::{Shared, merged};
+use crate::merge::{SharedConfig, merged};
 use crate::mistake::Mistake;
 use crate::module::ModuleConfig;
 use crate::modules::all_modules;
@@ -20,8 +20,8 @@ macro_rules! settings {
         /// or condition. A module without directives in force is `None`, which costs nothing to
         /// merge.
         #[derive(Clone, Debug, Default)]
-        pub struct Settings {
-            $($(#[$doc])* pub $field: Shared<crate::modules::$module::Config>,)*
+        pub struct DirectiveSettings {
+            $($(#[$doc])* pub $field: SharedConfig<crate::modules::$module::Config>,)*
             /// `<Files>` and `<FilesMatch>`, in the order in which they apply.
             pub files: Vec<Arc<FilesSection>>,
             /// `<If>`, `<ElseIf>` and `<Else>`, in the order in which they apply.
@@ -30,10 +30,10 @@ macro_rules! settings {
             pub refused: Option<Arc<Mistake>>,
         }
 
-        impl Settings {
+        impl DirectiveSettings {
             /// Returns what is in force where `self` applies and `add` is closer to the file.
-            pub fn merge(&self, add: &Settings) -> Settings {
-                Settings {
+            pub fn merge(&self, add: &DirectiveSettings) -> DirectiveSettings {
+                DirectiveSettings {
                     $($field: merged(&self.$field, &add.$field),)*
                     files: joined(&self.files, &add.files),
                     conditions: joined(&self.conditions, &add.conditions),
@@ -41,15 +41,15 @@ macro_rules! settings {
                 }
             }
 
-            /// Whether nothing is configured.
+            /// Returns whether nothing is configured.
             pub fn is_empty(&self) -> bool {
                 $(self.$field.is_none() &&)*
                     self.files.is_empty() && self.conditions.is_empty() && self.refused.is_none()
             }
 
-            /// Whether the settings leave the response for a file or a script unchanged, once its
-            /// handler is known; see [`ModuleConfig::is_silent`]. Sections that wait for a request
-            /// do not count.
+            /// Returns whether the settings leave the response for a file or a script unchanged,
+            /// once its handler is known; see [`ModuleConfig::is_silent`]. Sections that wait for a
+            /// request do not count.
             pub fn is_silent(&self) -> bool {
                 $(self.$field.as_ref().is_none_or(|config| config.is_silent()) &&)* true
             }

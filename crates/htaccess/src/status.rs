@@ -1,6 +1,6 @@
 //! Status codes that Apache 2.4 knows.
 
-/// Whether Apache 2.4 has a status line for the code (`ap_index_of_response`).
+/// Returns whether Apache 2.4 has a status line for the code (`ap_index_of_response`).
 pub(crate) fn is_known(code: u16) -> bool {
     matches!(
         code,

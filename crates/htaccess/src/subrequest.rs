@@ -40,7 +40,8 @@ pub(crate) fn is_file(
     found.status.code() < 300 && context.probe(&found.filename).is_some()
 }
 
-/// Whether a sub-request is allowed: one within a sub-request for the same URL would never end.
+/// Returns whether a sub-request is allowed: one within a sub-request for the same URL would never
+/// end.
 pub(crate) fn may_ask(transaction: &Transaction<'_>) -> bool {
     let state = &transaction.state;
     !state.is_subrequest || state.main_uri.as_ref() != Some(&state.uri)

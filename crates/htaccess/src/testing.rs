@@ -10,7 +10,7 @@ use crate::evaluation_context::EvaluationContext;
 use crate::host::{Host, PasswordVerdict, Probe, ProbeKind};
 use crate::mistake::Complaint;
 use crate::transaction::Transaction;
-use crate::{Client, RequestState, Settings};
+use crate::{ClientRequest, DirectiveSettings, RequestState};
 use crate::{CompileContext, compile};
 
 /// Settings of a file that holds these lines, which are directives without sections and without
@@ -18,12 +18,12 @@ use crate::{CompileContext, compile};
 ///
 /// # Panics
 /// Where one has something wrong with it.
-pub(crate) fn settings(lines: &str) -> Settings {
+pub(crate) fn settings(lines: &str) -> DirectiveSettings {
     try_settings(lines).unwrap_or_else(|complaint| panic!("{lines}: {complaint:?}"))
 }
 
 /// The same, with the first complaint.
-pub(crate) fn try_settings(lines: &str) -> Result<Settings, Complaint> {
+pub(crate) fn try_settings(lines: &str) -> Result<DirectiveSettings, Complaint> {
     let compiled = compile(lines.as_bytes(), &CompileContext::new("test", b"/srv/"));
     match compiled.mistake {
         None => Ok(compiled.settings),
@@ -49,7 +49,7 @@ pub(crate) fn request(target: &str, fields: &str) -> Request {
 pub(crate) fn transaction(request: &Request) -> Transaction<'_> {
     let address = |text: &str| -> SocketAddr { text.parse().expect("an address") };
     Transaction {
-        client: Client::new(
+        client: ClientRequest::new(
             request,
             address("192.0.2.1:1234"),
             address("192.0.2.2:80"),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use howdah_http::{Fields, Method, ResponseHead, Status};
 
-use crate::client::Client;
+use crate::client::ClientRequest;
 use crate::media_type::MediaType;
 use crate::mistake::Place;
 use crate::trace::{Trace, TraceEvent};
@@ -13,7 +13,7 @@ use crate::trace::{Trace, TraceEvent};
 #[derive(Debug)]
 pub struct Transaction<'r> {
     /// The request as the client sent it, and its connection.
-    pub client: Client<'r>,
+    pub client: ClientRequest<'r>,
     /// The request as the phases have changed it.
     pub state: RequestState,
 }
@@ -238,7 +238,7 @@ impl<'r> Transaction<'r> {
         }
     }
 
-    /// Whether events are collected.
+    /// Returns whether events are collected.
     #[inline]
     pub fn is_traced(&self) -> bool {
         self.state.trace.is_some()

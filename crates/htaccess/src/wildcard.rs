@@ -1,8 +1,8 @@
 //! The shell's patterns, as `apr_fnmatch` has them.
 
-/// Whether `pattern` matches all of `name`: `*` is any run of bytes but `/`, `?` any one but `/`,
-/// `[…]` one of a set (`!` or `^` turns it round, `-` makes ranges), and a backslash makes the next
-/// byte literal. The time is at most the product of both lengths. (`APR_FNM_PATHNAME`)
+/// Returns whether `pattern` matches all of `name`: `*` is any run of bytes but `/`, `?` any one
+/// but `/`, `[…]` one of a set (`!` or `^` turns it round, `-` makes ranges), and a backslash makes
+/// the next byte literal. The time is at most the product of both lengths. (`APR_FNM_PATHNAME`)
 pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let reading = WildcardReading { path: true, caseless: false };
     reading.matches(pattern, name)
@@ -77,8 +77,8 @@ impl WildcardReading {
         one == other || self.caseless && one.eq_ignore_ascii_case(&other)
     }
 
-    /// Whether the set that `rest` begins with, behind its `[`, has `byte` in it, and how long it
-    /// is with its `]`. `None` where it has no end.
+    /// Returns whether the set that `rest` begins with, behind its `[`, has `byte` in it, and how
+    /// long it is with its `]`. `None` where it has no end.
     fn set(self, rest: &[u8], byte: u8) -> Option<(bool, usize)> {
         let turned = matches!(rest.first(), Some(b'!' | b'^'));
         let start = usize::from(turned);

@@ -95,7 +95,8 @@ impl WorkBudget {
         self.most - self.left.get()
     }
 
-    /// Whether more steps were wanted than there were. The evaluation has no valid result then.
+    /// Returns whether more steps were wanted than there were. The evaluation has no valid result
+    /// then.
     #[inline]
     pub fn is_exhausted(&self) -> bool {
         self.is_exhausted.get()
@@ -138,7 +139,7 @@ impl<'b> Meter<'b> {
         let _ = self.spend(steps);
     }
 
-    /// Whether the budget is used up.
+    /// Returns whether the budget is used up.
     #[inline]
     pub fn is_exhausted(self) -> bool {
         self.budget.is_some_and(WorkBudget::is_exhausted)
@@ -163,12 +164,12 @@ impl<'b> Meter<'b> {
         self.budget.map(WorkBudget::most)
     }
 
-    /// Whether an attempt at a match counts for each place where the match may begin.
+    /// Returns whether an attempt at a match counts for each place where the match may begin.
     pub(crate) fn counts_places(self) -> bool {
         self.budget.is_none_or(|budget| budget.counts_places)
     }
 
-    /// Whether PCRE2 may translate patterns to machine code.
+    /// Returns whether PCRE2 may translate patterns to machine code.
     pub(crate) fn uses_jit(self) -> bool {
         self.budget.is_some_and(|budget| budget.jit)
     }

@@ -69,9 +69,9 @@ pub fn decide(
     Decision::Proceed
 }
 
-/// Whether Range may be answered: there is no If-Range, or it names exactly the current version
-/// (RFC 9110 §13.1.5). A date is strong enough only where it lies at least a second before `now`
-/// (§8.8.2.2): within one second a file can change twice.
+/// Returns whether Range may be answered: there is no If-Range, or it names exactly the current
+/// version (RFC 9110 §13.1.5). A date is strong enough only where it lies at least a second before
+/// `now` (§8.8.2.2): within one second a file can change twice.
 pub fn range_applies(fields: &Fields, current: &Validators<'_>, now: u64) -> bool {
     let mut values = fields.values(b"if-range");
     let Some(value) = values.next() else {
@@ -121,7 +121,8 @@ impl ConditionalFields<'_> {
     }
 }
 
-/// Whether any line of that name lists the current tag, or is `*` while a representation exists.
+/// Returns whether any line of that name lists the current tag, or is `*` while a representation
+/// exists.
 fn matches(
     fields: &Fields,
     name: &[u8],

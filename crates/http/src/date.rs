@@ -86,7 +86,7 @@ fn rfc850(text: &[u8]) -> Option<u64> {
     instant(year, &rest[5..8], number(&rest[2..4])?, &rest[12..20])
 }
 
-/// Whether `text` has the template's length, and its bytes wherever that has no `_`.
+/// Returns whether `text` has the template's length, and its bytes wherever that has no `_`.
 fn fits(text: &[u8], template: &[u8]) -> bool {
     text.len() == template.len()
         && text

@@ -20,13 +20,13 @@ impl<'a> Tag<'a> {
         }
     }
 
-    /// Whether the tags are equal and neither is weak (RFC 9110 §8.8.3.2), as ranges and If-Match
-    /// need.
+    /// Returns whether the tags are equal and neither is weak (RFC 9110 §8.8.3.2), as ranges and
+    /// If-Match need.
     pub fn strong_eq(&self, other: &Tag<'_>) -> bool {
         !self.weak && !other.weak && self.opaque == other.opaque
     }
 
-    /// Whether the tags are equal, weak or not, as If-None-Match needs.
+    /// Returns whether the tags are equal, weak or not, as If-None-Match needs.
     pub fn weak_eq(&self, other: &Tag<'_>) -> bool {
         self.opaque == other.opaque
     }

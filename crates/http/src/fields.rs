@@ -117,7 +117,7 @@ impl Fields {
         self.lines.iter().map(|line| (self.name_of(line), self.value_of(line)))
     }
 
-    /// Whether there is a line of that name.
+    /// Returns whether there is a line of that name.
     pub fn contains(&self, name: &[u8]) -> bool {
         self.lines.iter().any(|line| self.is_named(line, name))
     }
@@ -145,7 +145,7 @@ impl Fields {
         self.lines.len()
     }
 
-    /// Whether there is no line.
+    /// Returns whether there is no line.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }

@@ -17,8 +17,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Whether content of `length` bytes is over the limit. A length beyond what a signed 64-bit
-    /// file size can hold is over every limit.
+    /// Returns whether content of `length` bytes is over the limit. A length beyond what a signed
+    /// 64-bit file size can hold is over every limit.
     pub fn body_exceeded_by(&self, length: u64) -> bool {
         length > i64::MAX as u64 || (self.body != 0 && length > self.body)
     }

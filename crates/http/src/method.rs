@@ -73,12 +73,13 @@ impl Method {
         }
     }
 
-    /// Whether the method asks for no change on the server (RFC 9110 §9.2.1).
+    /// Returns whether the method asks for no change on the server (RFC 9110 §9.2.1).
     pub fn is_safe(&self) -> bool {
         matches!(self, Method::Get | Method::Head | Method::Options | Method::Trace)
     }
 
-    /// Whether sending the request twice means the same as sending it once (RFC 9110 §9.2.2).
+    /// Returns whether sending the request twice means the same as sending it once (RFC 9110
+    /// §9.2.2).
     pub fn is_idempotent(&self) -> bool {
         self.is_safe() || matches!(self, Method::Put | Method::Delete)
     }

@@ -358,8 +358,8 @@ fn listed_tags(value: &[u8]) {
     }
 }
 
-/// Whatever a script gives as status and fields, the head that is sent has the lines that were
-/// checked and no others.
+/// The head that is sent has the lines that were checked and no others, with any status and fields
+/// of a script.
 pub fn response_head(data: &[u8]) {
     let Some((&[high, low, choice], rest)) = data.split_first_chunk::<3>() else {
         return;

@@ -170,7 +170,7 @@ fn end(address: impl Into<IpAddr>, port: [u8; 2]) -> SocketAddr {
 
 const SHORT: &str = "the PROXY header is too short for its addresses";
 
-/// Whether a value of the type PP2_TYPE_SSL says that the client spoke TLS.
+/// Returns whether a value of the type PP2_TYPE_SSL says that the client spoke TLS.
 fn says_tls(mut values: &[u8]) -> Result<bool, &'static str> {
     let mut is_tls = false;
     while let Some((head, rest)) = values.split_first_chunk::<3>() {

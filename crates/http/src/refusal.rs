@@ -21,6 +21,15 @@ impl Refusal {
         Refusal { status: Status::BAD_REQUEST, why }
     }
 
+    /// 431 Request Header Fields Too Large.
+    #[cold]
+    pub(crate) const fn fields_too_large(why: &'static str) -> Refusal {
+        Refusal {
+            status: Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            why,
+        }
+    }
+
     /// Returns whether the head of the refused request is known, so that its site's page can
     /// answer: only the length of its content, or its expectation, is refused.
     pub fn keeps_head(&self) -> bool {

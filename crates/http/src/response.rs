@@ -53,8 +53,8 @@ impl ResponseHead {
         Ok(())
     }
 
-    /// Whether the head asks for the connection to be closed, as a script may with `Connection:
-    /// close`.
+    /// Returns whether the head asks for the connection to be closed, as a script may with
+    /// `Connection: close`.
     pub fn asks_to_close(&self) -> bool {
         self.fields
             .values(b"connection")

@@ -75,24 +75,24 @@ pub(crate) fn target_run(bytes: &[u8]) -> usize {
     run(bytes, TARGET, word::target_stops)
 }
 
-/// Whether a host name may contain `byte`.
+/// Returns whether a host name may contain `byte`.
 #[inline]
 pub(crate) fn is_host(byte: u8) -> bool {
     CLASS[byte as usize] & HOST != 0
 }
 
-/// Whether `bytes` are a token, which has at least one byte.
+/// Returns whether `bytes` are a token, which has at least one byte.
 pub fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && token_run(bytes) == bytes.len()
 }
 
-/// Whether `bytes` may be a field's value.
+/// Returns whether `bytes` may be a field's value.
 #[inline]
 pub fn is_field_value(bytes: &[u8]) -> bool {
     value_run(bytes) == bytes.len()
 }
 
-/// Whether `byte` is the optional white space of RFC 9110 §5.6.3.
+/// Returns whether `byte` is the optional white space of RFC 9110 §5.6.3.
 #[inline]
 pub(crate) fn is_white(byte: u8) -> bool {
     byte == b' ' || byte == b'\t'

@@ -97,7 +97,7 @@ statuses! {
 }
 
 impl Status {
-    /// nginx's status of a request whose client was gone before there was a response. It stands in
+    /// nginx's status of a request whose client was gone before there was a response. It appears in
     /// logs and is never sent.
     pub const CLIENT_CLOSED_REQUEST: Status = Status(499);
 
@@ -140,7 +140,8 @@ impl Status {
         self.0 >= 500
     }
 
-    /// Whether a response of this status never has content, whatever the method (RFC 9112 §6.3).
+    /// Returns whether a response of this status never has content, whatever the method (RFC 9112
+    /// §6.3).
     pub const fn forbids_content(self) -> bool {
         self.is_informational() || self.0 == 204 || self.0 == 304
     }

@@ -147,8 +147,8 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// Whether a variable is a whole certificate: one side's own, or one of the authorities between it
-/// and the root.
+/// Returns whether a variable is a whole certificate: one side's own, or one of the authorities
+/// between it and the root.
 fn is_whole((name, _): &(Box<str>, Box<str>)) -> bool {
     name.ends_with("_CERT") || name.contains("_CERT_CHAIN_")
 }

@@ -78,7 +78,7 @@ impl CacheNumber {
     /// Number of these numbers.
     pub const COUNT: usize = 12;
 
-    /// Whether the number is one of APCu's.
+    /// Returns whether the number is one of APCu's.
     pub fn is_of_apcu(self) -> bool {
         self as usize >= CacheNumber::ApcuHits as usize
     }

@@ -222,7 +222,7 @@ impl Front {
         })
     }
 
-    /// Whether [`Front::checkout`] has a slot.
+    /// Returns whether [`Front::checkout`] has a slot.
     pub fn has_free_slots(&self) -> bool {
         !self.state().free.is_empty()
     }

@@ -84,7 +84,7 @@ impl IdleSet<'_> {
         Ok(())
     }
 
-    /// Whether the worker sleeps or is about to sleep.
+    /// Returns whether the worker sleeps or is about to sleep.
     pub fn has(&self, worker: usize) -> bool {
         let word = self.0.get(worker / 64).map_or(0, |word| word.load(Ordering::Acquire));
         word & 1 << (worker % 64) != 0

@@ -44,9 +44,9 @@ impl Geometry {
     /// The default geometry for a pool of `workers`, served by `threads` front threads.
     ///
     /// There are four times as many slots as workers: while a worker runs one request, the next
-    /// ones are already in the queue. How many of them may be there follows the time that scripts
-    /// take. With eight workers and 32 connections, scripts that take some microseconds reach a
-    /// rate that is a fifth higher than with twice as many slots as workers.
+    /// ones are already in the queue, the more of them the shorter scripts are. With eight workers
+    /// and 32 connections, scripts that take some microseconds reach a rate that is a fifth higher
+    /// than with twice as many slots as workers.
     pub fn for_pool(workers: usize, threads: usize) -> Geometry {
         let workers = workers.clamp(1, MOST_WORKERS);
         Geometry {

@@ -29,8 +29,8 @@ impl<'a> SubRequestQuestion<'a> {
         Some(out)
     }
 
-    /// Decodes a question. `None` for one that [`SubRequestQuestion::encode`] has not made. What
-    /// the texts mean is not checked.
+    /// Decodes a question. `None` for one that [`SubRequestQuestion::encode`] has not made. The
+    /// meaning of the texts is not checked.
     pub fn decode(question: &'a [u8]) -> Option<SubRequestQuestion<'a>> {
         let mut texts = question.strip_suffix(b"\0")?.split(|byte| *byte == 0);
         let (scheme, host, target) = (texts.next()?, texts.next()?, texts.next()?);

@@ -12,7 +12,7 @@ impl WorkerSet {
         (0..count).collect()
     }
 
-    /// Whether the worker is in the set.
+    /// Returns whether the worker is in the set.
     pub fn has(&self, worker: usize) -> bool {
         self.0.get(worker / 64).is_some_and(|word| word & 1 << (worker % 64) != 0)
     }

@@ -318,7 +318,7 @@ fn garbage_during_traffic_stays_in_its_pool() {
     });
 }
 
-/// Whether the front found the pool corrupt within half a second.
+/// Returns whether the front found the pool corrupt within half a second.
 fn spray_until_corrupt(seed: u64) -> bool {
     let (front, attach) = Front::create(small_geometry(2, 1)).unwrap();
     let hand = Hand::new(&attach);

@@ -144,7 +144,7 @@ pub enum Slow {
 }
 
 impl Load {
-    /// Whether the load warms a stack up before it is measured.
+    /// Returns whether the load warms a stack up before it is measured.
     pub fn is_warmed_up(&self) -> bool {
         matches!(self, Load::Wrk(_) | Load::H2load(..) | Load::Ab(_) | Load::Handshakes(..))
     }

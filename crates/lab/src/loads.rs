@@ -77,7 +77,7 @@ pub fn abort() {
     ABORTED.store(true, Ordering::Relaxed);
 }
 
-/// Whether loads have been told to end.
+/// Returns whether loads have been told to end.
 pub fn is_aborted() -> bool {
     ABORTED.load(Ordering::Relaxed)
 }

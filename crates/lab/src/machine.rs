@@ -54,12 +54,12 @@ pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Whether the machine has swap.
+/// Returns whether the machine has swap.
 pub fn has_swap() -> bool {
     text_of("/proc/swaps").lines().count() > 1
 }
 
-/// Whether other programs use the machine: figures taken then are worth little.
+/// Returns whether other programs use the machine: figures taken then are worth little.
 pub fn is_busy() -> bool {
     let load: f64 = text_of("/proc/loadavg")
         .split(' ')
@@ -164,8 +164,9 @@ fn memory_limits() -> Finding {
     }
 }
 
-/// Whether sites can have users of their own. Debian's suEXEC serves only files below `/var/www`;
-/// another folder is set in `/etc/apache2/suexec`, which the laboratory does not change.
+/// Returns whether sites can have users of their own. Debian's suEXEC serves only files below
+/// `/var/www`; another folder is set in `/etc/apache2/suexec`, which the laboratory does not
+/// change.
 fn separate_users() -> Finding {
     let is_there = Path::new("/usr/lib/apache2/modules/mpm_itk.so").is_file();
     let how = if !is_there {

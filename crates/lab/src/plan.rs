@@ -128,8 +128,8 @@ impl PlannedCell {
 }
 
 impl CellGroup {
-    /// Whether the stack takes part in the cell: all serve files, those with PHP serve scripts,
-    /// those that renew tickets can be resumed again and again.
+    /// Returns whether the stack takes part in the cell: all serve files, those with PHP serve
+    /// scripts, those that renew tickets can be resumed again and again.
     pub fn asks(&self, stack: &dyn Stack, planned: &PlannedCell) -> bool {
         let resumes = matches!(planned.load, Load::Handshakes(_, TlsHandshake::Resumed));
         (stack.serves_php() || !planned.php) && (stack.renews_tickets() || !resumes)
@@ -186,7 +186,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether a cell needs WordPress and its database.
+    /// Returns whether a cell needs WordPress and its database.
     pub fn asks_for_wordpress(&self) -> bool {
         let mut cells = self.groups.iter().flat_map(|group| &group.cells);
         cells.any(|cell| cell.question.path.starts_with(wordpress::PATH))

@@ -153,7 +153,7 @@ pub fn pss(roots: &[u32]) -> Option<u64> {
     memory(roots).map(|memory| memory.all)
 }
 
-/// Whether the process is one of php-fpm, php-cgi or Howdah's PHP, by its command line.
+/// Returns whether the process is one of php-fpm, php-cgi or Howdah's PHP, by its command line.
 fn is_php(pid: u32) -> bool {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let program = line.split(|byte| matches!(byte, 0 | b' ' | b':')).next().unwrap_or_default();
@@ -161,7 +161,7 @@ fn is_php(pid: u32) -> bool {
     name.starts_with(b"php-") || name == b"howdah-php"
 }
 
-/// Whether the process is Howdah's zygote that stands by: it answers no requests.
+/// Returns whether the process is Howdah's zygote that stands by: it answers no requests.
 fn stands_by(pid: u32) -> bool {
     fs::read(format!("/proc/{pid}/comm")).is_ok_and(|name| name == b"howdah-standby\n")
 }

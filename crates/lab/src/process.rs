@@ -85,7 +85,7 @@ impl StackProgram {
         Ok(())
     }
 
-    /// Whether the program has ended by itself.
+    /// Returns whether the program has ended by itself.
     pub fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
@@ -160,7 +160,7 @@ impl ProcessIdentity {
         Some(ProcessIdentity { pid, started })
     }
 
-    /// Whether the process runs. One that has ended and was not waited for does not.
+    /// Returns whether the process runs. One that has ended and was not waited for does not.
     fn runs(&self) -> bool {
         stat(self.pid).is_some_and(|stat| stat.started == self.started && !stat.is_zombie)
     }
@@ -240,7 +240,7 @@ pub fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// Whether a program accepts connections on that port.
+/// Returns whether a program accepts connections on that port.
 pub fn accepts(port: u16) -> bool {
     TcpStream::connect_timeout(&([127, 0, 0, 1], port).into(), Duration::from_secs(1)).is_ok()
 }

@@ -203,7 +203,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// Whether a larger value is better.
+    /// Returns whether a larger value is better.
     pub fn more_is_better(self) -> bool {
         matches!(
             self,
@@ -214,7 +214,7 @@ impl Figure {
         )
     }
 
-    /// Whether the figure is memory in KiB.
+    /// Returns whether the figure is memory in KiB.
     pub fn is_memory(self) -> bool {
         matches!(
             self,

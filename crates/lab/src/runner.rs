@@ -172,7 +172,7 @@ impl Runner<'_> {
         })
     }
 
-    /// Whether all rounds of the cell are there for the stack.
+    /// Returns whether all rounds of the cell are there for the stack.
     fn has_all(&self, planned: &PlannedCell, stack: &str, run: &Run) -> bool {
         let outcome = find(run, planned).and_then(|cell| cell.results.get(stack));
         outcome.is_some_and(|outcome| {

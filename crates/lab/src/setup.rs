@@ -38,7 +38,7 @@ pub fn missing(stacks: &[std::rc::Rc<dyn Stack>], php: &str) -> Vec<String> {
     packages
 }
 
-/// Whether a package is installed.
+/// Returns whether a package is installed.
 pub fn is_installed(package: &str) -> bool {
     let output = Command::new("dpkg-query")
         .args(["-W", "-f", "${db:Status-Status}", package])

@@ -15,11 +15,11 @@ pub trait Stack: fmt::Debug {
     fn name(&self) -> &str;
     /// Name for people: `Apache prefork + mod_php`.
     fn title(&self) -> &str;
-    /// Whether the stack runs PHP; otherwise it serves files only.
+    /// Returns whether the stack runs PHP; otherwise it serves files only.
     fn serves_php(&self) -> bool {
         true
     }
-    /// Whether a resumed TLS connection brings the ticket for the next one.
+    /// Returns whether a resumed TLS connection brings the ticket for the next one.
     fn renews_tickets(&self) -> bool {
         true
     }
@@ -99,7 +99,7 @@ pub struct LoadTarget {
 }
 
 impl StackEnvironment {
-    /// Whether the stack is to have the distribution's defaults.
+    /// Returns whether the stack is to have the distribution's defaults.
     pub fn is_as_installed(&self) -> bool {
         self.settings.contains_key(AS_INSTALLED)
     }
@@ -111,6 +111,17 @@ impl StackEnvironment {
 }
 
 impl Running {
+    /// A stack on `port`, to which programs are added as they start.
+    pub fn without_programs(port: u16) -> Running {
+        Running {
+            port,
+            programs: Vec::new(),
+            configuration: BTreeMap::new(),
+            reload: Vec::new(),
+            http3: false,
+        }
+    }
+
     /// The started processes; all processes below them belong to the stack.
     pub fn roots(&self) -> Vec<u32> {
         self.programs.iter().map(StackProgram::pid).collect()
@@ -129,7 +140,7 @@ impl Running {
         }
     }
 
-    /// Whether all programs of the stack run.
+    /// Returns whether all programs of the stack run.
     pub fn is_alive(&mut self) -> bool {
         self.programs.iter_mut().all(|program| !program.has_ended())
     }

@@ -21,7 +21,7 @@ pub struct StackRatio {
 }
 
 impl StackRatio {
-    /// Whether the interval contains 1: no difference can be shown.
+    /// Returns whether the interval contains 1: no difference can be shown.
     pub fn is_no_difference(&self) -> bool {
         self.low <= 1.0 && self.high >= 1.0
     }

@@ -93,7 +93,7 @@ impl PemFiles {
     }
 }
 
-/// Whether a client checks the server's signature.
+/// A client's check of the server's signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signature {
     /// The signature is checked.

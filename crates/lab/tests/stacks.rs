@@ -117,7 +117,7 @@ fn logged(folder: &Path) -> String {
     logs.map(tell).collect()
 }
 
-/// Whether a process runs. One that has ended and was not waited for does not.
+/// Returns whether a process runs. One that has ended and was not waited for does not.
 fn is_running(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|text| !text.contains(") Z "))
 }

@@ -107,7 +107,7 @@ enum {
 	HOWDAH_URI,     /* what a URI of this site leads to */
 };
 
-/* What a URI leads to. */
+/* The target of a URI. */
 enum {
 	HOWDAH_NOTHING, /* to include */
 	HOWDAH_FILE,

@@ -106,7 +106,7 @@ fn become_child_of(parent: RawPid, between: RawPid) -> io::Result<()> {
     }
 }
 
-/// Whether orphaned descendants of this process become its children, as after
+/// Returns whether orphaned descendants of this process become its children, as after
 /// [`adopt_orphans`](howdah_sys::process::adopt_orphans).
 fn set_adopts_orphans(adopts: bool) -> io::Result<()> {
     let adopts = libc::c_ulong::from(adopts);

@@ -132,6 +132,20 @@ impl RunOptions {
         }
     }
 
+    /// Returns the request's content, if it goes into the slot, and its length.
+    fn read_body(&self) -> Result<(Vec<u8>, u64), String> {
+        let Some(path) = &self.body else {
+            return Ok((Vec::new(), 0));
+        };
+        let unreadable = |error| format!("{}: {error}", path.display());
+        let length = path.metadata().map_err(unreadable)?.len();
+        let body = match self.inline_body {
+            true => std::fs::read(path).map_err(unreadable)?,
+            false => Vec::new(),
+        };
+        Ok((body, length))
+    }
+
     /// Encodes the request as the front does.
     fn encode<'e>(
         &self,
@@ -233,15 +247,7 @@ fn run(options: &RunOptions) -> Result<(), String> {
     )
     .map_err(|reason| format!("PHP did not start: {reason}"))?;
     children::prepare(std::iter::empty()).map_err(|error| error.to_string())?;
-    let mut body = Vec::new();
-    let mut body_length = 0;
-    if let Some(path) = &options.body {
-        let unreadable = |error| format!("{}: {error}", path.display());
-        body_length = path.metadata().map_err(unreadable)?.len();
-        if options.inline_body {
-            body = std::fs::read(path).map_err(unreadable)?;
-        }
-    }
+    let (body, body_length) = options.read_body()?;
     let mut encoder = RequestEncoder::default();
     let encoded = options.encode(&mut encoder, &body, body_length)?;
     let (begun, processor_begun) = (Instant::now(), process::processor_time());
@@ -275,17 +281,18 @@ fn run(options: &RunOptions) -> Result<(), String> {
         }
     }
     if options.repeat > 1 {
-        let each = |seconds: f64| seconds * 1e6 / options.repeat as f64;
-        let (elapsed, processor) =
-            (begun.elapsed().as_secs_f64(), process::processor_time() - processor_begun);
-        let (elapsed, processor) = (each(elapsed), each(processor));
-        eprintln!(
-            "{} requests, each {elapsed:.2} µs, {processor:.2} µs of the processor",
-            options.repeat
-        );
+        let spent = process::processor_time() - processor_begun;
+        tell_times(options.repeat, begun.elapsed().as_secs_f64(), spent);
     }
     engine.stop();
     Ok(())
+}
+
+/// Writes the time that each of the requests took, from the seconds of all.
+fn tell_times(requests: u64, elapsed: f64, processor: f64) {
+    let each = |seconds: f64| seconds * 1e6 / requests as f64;
+    let (elapsed, processor) = (each(elapsed), each(processor));
+    eprintln!("{requests} requests, each {elapsed:.2} µs, {processor:.2} µs of the processor");
 }
 
 impl ResponseSink for OutputOptions {

@@ -226,10 +226,7 @@ impl RunningZygote {
         loop {
             self.reap()?;
             if self.ending && self.workers.iter().all(Option::is_none) {
-                process::end_orphans();
-                self.outputs.close();
-                self.engine.stop();
-                self.uploads.into_iter().for_each(UploadFolder::remove);
+                self.finish();
                 return Ok(());
             }
             let wait = match self.staff()? {
@@ -251,11 +248,7 @@ impl RunningZygote {
             let mut readable = poll::readable(&sources, wait)?;
             self.outputs.forward(&readable.split_off(first_output), Instant::now());
             if readable[0] {
-                while let Some(arrived) = self.signals.take()? {
-                    if arrived.signal == SIGTERM {
-                        self.end();
-                    }
-                }
+                self.take_signals()?;
             }
             let supervisor_spoke = supervisor.is_some() && readable[1];
             let front_spoke = front_lives && readable[readable.len() - 1];
@@ -284,6 +277,24 @@ impl RunningZygote {
                 }
             }
         }
+    }
+
+    /// Obeys the signals that have arrived. Ends of children only wake the event loop.
+    fn take_signals(&mut self) -> io::Result<()> {
+        while let Some(arrived) = self.signals.take()? {
+            if arrived.signal == SIGTERM {
+                self.end();
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the pool: all workers have ended.
+    fn finish(self) {
+        process::end_orphans();
+        self.outputs.close();
+        self.engine.stop();
+        self.uploads.into_iter().for_each(UploadFolder::remove);
     }
 
     fn obey(&mut self, message: ToZygote, descriptors: Vec<OwnedFd>) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! How many workers should be awake, and how many requests they should have before them.
+//! The number of workers that should be awake, and of requests that should wait for them.
 //!
 //! Scripts below 100 µs: half as many workers as processors are enough, since the front needs as
 //! much again, and they are free before another could be woken. Longer ones: half as many again as
@@ -19,7 +19,7 @@ const LONG: u32 = 500_000;
 /// once, does not count as a hundred.
 const LONGEST_NOTED: u32 = 1_000_000;
 
-/// How long scripts take.
+/// The time that scripts take, roughly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScriptLength {
     /// Less than 100 µs.
@@ -94,7 +94,7 @@ impl AwakeLimit {
         self.most()
     }
 
-    /// How long scripts took lately; long while nothing is known. Where they are not long, a
+    /// Returns how long scripts took lately; long while nothing is known. If they are not long, a
     /// request that is begun in the order in which it came waits for a moment only.
     pub(crate) fn script_length(&self) -> ScriptLength {
         match self.service.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! How many workers the memory has room for.
+//! The number of workers that the memory has room for.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -186,7 +186,7 @@ impl MemorySum {
         self.per_worker.max(UNPROVEN_WORKER)
     }
 
-    /// Returns what a worker needed at least if memory ran out while so many ran a script: a
+    /// Returns what a worker needed at least if memory ran out while that many ran a script: a
     /// quarter more than there was for each.
     pub(crate) fn need_of(&self, running: usize) -> u64 {
         let room = self.per_worker.saturating_mul(self.room as u64);

@@ -1,4 +1,4 @@
-//! How many workers a pool keeps.
+//! The number of workers that a pool keeps.
 
 use std::time::Duration;
 

@@ -58,12 +58,12 @@ struct Admin {
 }
 
 impl Admin {
-    /// Whether the front answers visitors: its pools have started.
+    /// Returns whether the front answers visitors: its pools have started.
     fn has_started(&self) -> bool {
         *self.shared.has_started.borrow()
     }
 
-    /// Whether this front accepts no more connections of visitors.
+    /// Returns whether this front accepts no more connections of visitors.
     fn is_draining(&self) -> bool {
         *self.stage.borrow() != FrontStage::Serving
     }

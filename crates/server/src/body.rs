@@ -2,7 +2,7 @@
 //! before any worker sees it; a response's content goes from its source to the client.
 //!
 //! ```text
-//! Source (memory, file, script, upstream) ── filters ── spool ── Sink (a protocol's connection or stream)
+//! BodySource (memory, file, script, upstream) ── filters ── spool ── Sink (a protocol's connection or stream)
 //! ```
 //! [`send`] is the only loop that moves a response's content, and [`carry`] the only one that moves
 //! the bytes of a tunnel.
@@ -30,7 +30,7 @@ pub(crate) use self::receive::{
     BodyError, ContentUse, NoContent, ReceivedContent, RequestStream, receive,
 };
 pub(crate) use self::settle::settle;
-pub(crate) use self::source::{AvailableContent, Body, PAUSE, Source, SourceError};
+pub(crate) use self::source::{AvailableContent, Body, BodySource, PAUSE, SourceError};
 pub(crate) use self::spool::SpoolLimits;
 pub(crate) use self::storage::{ReadBack, Storage, StorageCall, StorageLimits, StorageRefusal};
 pub(crate) use self::trailers::Trailers;

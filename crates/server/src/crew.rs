@@ -4,7 +4,7 @@
 //! Three crews exist: one evaluates costly directives and replaces text in content (Substitute),
 //! one asks the disk where an event loop would have to wait for it, and one compares passwords.
 
-mod turns;
+mod job_queue;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,8 +13,8 @@ use std::{fmt, io, panic, thread};
 
 use tokio::sync::oneshot;
 
-use turns::Turns;
-pub(crate) use turns::{Bounds, ClientNetwork, CrewFull, Origin};
+use job_queue::JobQueue;
+pub(crate) use job_queue::{ClientNetwork, CrewFull, JobOrigin, QueueBounds};
 
 /// Threads that do jobs, each with a `T` of its own, which a thread without jobs drops after
 /// [`REST`]. They end when the crew is dropped.
@@ -29,7 +29,7 @@ struct Board<T> {
 }
 
 struct Jobs<T> {
-    turns: Turns<CrewJob<T>>,
+    queue: JobQueue<CrewJob<T>>,
     /// Threads that wait for a job.
     idle: usize,
     is_over: bool,
@@ -59,11 +59,11 @@ impl<T: 'static> Crew<T> {
     pub(crate) fn start(
         name: &str,
         threads: usize,
-        bounds: Bounds,
+        bounds: QueueBounds,
         make: impl Fn() -> T + Send + Clone + 'static,
     ) -> io::Result<Crew<T>> {
         let jobs = Jobs {
-            turns: Turns::new(bounds),
+            queue: JobQueue::new(bounds),
             idle: 0,
             is_over: false,
         };
@@ -88,7 +88,7 @@ impl<T: 'static> Crew<T> {
     /// Where too many jobs wait already, or the job panics.
     pub(crate) async fn run<R: Send + 'static>(
         &self,
-        origin: Origin,
+        origin: JobOrigin,
         job: impl FnOnce(&mut T) -> R + Send + 'static,
     ) -> Result<R, CrewFull> {
         let (sender, receiver) = oneshot::channel();
@@ -108,10 +108,10 @@ impl<T> Board<T> {
     ///
     /// A job that has to wait until its site has fewer under way wakes none. The thread that ends
     /// one of those looks for a job itself.
-    fn push(&self, origin: Origin, job: CrewJob<T>) -> Result<(), CrewFull> {
+    fn push(&self, origin: JobOrigin, job: CrewJob<T>) -> Result<(), CrewFull> {
         let mut jobs = self.lock();
-        jobs.turns.push(origin, job)?;
-        let wakes = jobs.idle > 0 && jobs.turns.may_begin(origin.site);
+        jobs.queue.push(origin, job)?;
+        let wakes = jobs.idle > 0 && jobs.queue.may_begin(origin.site);
         drop(jobs);
         if wakes {
             self.news.notify_one();
@@ -137,7 +137,7 @@ impl<T> Board<T> {
             if done.is_err() {
                 tools = None;
             }
-            self.lock().turns.done(site);
+            self.lock().queue.done(site);
         }
     }
 
@@ -148,7 +148,7 @@ impl<T> Board<T> {
             if jobs.is_over {
                 return NextJob::Over;
             }
-            if let Some((site, job)) = jobs.turns.pop() {
+            if let Some((site, job)) = jobs.queue.pop() {
                 return NextJob::Job(site, job);
             }
             if has_rested {
@@ -193,11 +193,11 @@ mod tests {
 
     use super::*;
 
-    const BOUNDS: Bounds = Bounds { site: 2, client: 2, at_a_time: 1 };
+    const BOUNDS: QueueBounds = QueueBounds { site: 2, client: 2, at_a_time: 1 };
 
-    fn origin(site: usize) -> Origin {
+    fn origin(site: usize) -> JobOrigin {
         let network = ClientNetwork::of(IpAddr::from([127, 0, 0, 1]));
-        Origin { site, network }
+        JobOrigin { site, network }
     }
 
     #[tokio::test]
@@ -234,7 +234,7 @@ mod tests {
 
     #[tokio::test]
     async fn no_job_is_left_while_threads_are_idle() {
-        let bounds = Bounds { site: 1000, client: 1000, at_a_time: 1 };
+        let bounds = QueueBounds { site: 1000, client: 1000, at_a_time: 1 };
         let crew = Arc::new(Crew::start("test", 3, bounds, || ()).unwrap());
         let jobs: Vec<_> = (0..1000)
             .map(|number| {

@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use howdah_config::Config;
-use howdah_files::{DirectiveCache, Flaw, Store, StoreLimits};
+use howdah_files::{DirectiveCache, FileStore, Flaw, StoreLimits};
 use howdah_htaccess::WorkBudget;
 use howdah_htaccess::modules::auth::password;
 use howdah_htaccess::modules::filter::Filter;
@@ -42,7 +42,7 @@ pub(crate) struct Explanation {
     pub(crate) set: Vec<String>,
     /// The lines for the error log.
     pub(crate) complaints: Vec<String>,
-    /// What is to be known beside the answer. No log has these lines.
+    /// Remarks on the answer. No log has these lines.
     pub(crate) notes: Vec<String>,
     pub(crate) outcome: ExplainedOutcome,
     /// The lane of the pool that the request waits in; `None` without lanes, and for other
@@ -115,7 +115,8 @@ pub(crate) fn explain(config: &Config, question: &ExplainRequest) -> Result<Expl
         let directives = DirectiveCache::new(&sites, config.limits.htaccess_size, Box::new(tell));
         directives.with_site_folders(site_folders::of_config(config))
     };
-    let store = RefCell::new(Store::with_directives(StoreLimits::default(), Arc::new(directives)));
+    let store =
+        RefCell::new(FileStore::with_directives(StoreLimits::default(), Arc::new(directives)));
     let budget = || WorkBudget::new(config.limits.htaccess_work).with_jit(config.pcre_jit);
     let budgets = [budget(), budget()];
     let mut bench = ResolvingState {

@@ -11,10 +11,10 @@ mod media_types;
 mod memory;
 mod memory_return;
 mod most_connections;
+mod open_file_limits;
 pub(crate) mod pulse;
 mod renewals;
 mod retirement;
-mod room;
 mod scaling;
 mod shared;
 mod site_reasons;
@@ -35,7 +35,7 @@ use std::time::Instant;
 use howdah_config::{
     AccessFormat, Config, FRONT_USER, ListenAddress, LogFormat, PoolMode, RootTemplate,
 };
-use howdah_files::{CompressedCache, DirectiveCache, Flaw, SiteFolders, Store};
+use howdah_files::{CompressedCache, DirectiveCache, FileStore, Flaw, SiteFolders};
 use howdah_htaccess::modules::auth::password;
 use howdah_php::{MemoryWatch, Pool, PoolLimits};
 use howdah_site::{Site, Sites};
@@ -48,18 +48,18 @@ pub(crate) use self::clock::WallTime;
 use self::control::Control;
 pub(crate) use self::demands::Demands;
 pub(crate) use self::media_types::use_media_types;
+use self::open_file_limits::OpenFileLimits;
 use self::pulse::Pulse;
 use self::renewals::Renewals;
 pub(crate) use self::retirement::OnlyTunnels;
 use self::retirement::PoolRetirement;
-use self::room::Room;
 pub(crate) use self::shared::{FrontShared, FrontStage};
 use self::site_reasons::SiteReasons;
 pub(crate) use self::thread::{Thread, look_for_responses};
 pub(crate) use self::workspace::Workspace;
 use crate::admin;
 use crate::body::{Storage, StorageLimits, StorageRefusal};
-use crate::crew::{Bounds, Crew};
+use crate::crew::{Crew, QueueBounds};
 use crate::host::Passwords;
 use crate::log::{self, ErrorLog, Level, LogWriter, SiteLogs};
 use crate::net::{AcceptErrors, AcceptedConnection, Clients, Listener};
@@ -166,15 +166,21 @@ fn serve(
     let run = thread::run(control.shared.clone(), 0, listeners, own_inbox, stage, || {
         Rc::new(control).run(pool_channels)
     });
-    let mut result = run;
+    let result = join(others, run);
+    // A supervisor that is gone needs no message.
+    let _ = channel.send_now(&FromFront::Drained.encode(), &[]);
+    result
+}
+
+/// Waits for the other threads. Returns the first error, `first` before theirs.
+fn join(others: Vec<JoinHandle<io::Result<()>>>, first: io::Result<()>) -> io::Result<()> {
+    let mut result = first;
     for other in others {
         let ended = other
             .join()
             .unwrap_or_else(|_| Err(io::Error::other("a thread of it panicked")));
         result = result.and(ended);
     }
-    // A supervisor that is gone needs no message.
-    let _ = channel.send_now(&FromFront::Drained.encode(), &[]);
     result
 }
 
@@ -261,8 +267,8 @@ fn share(
 ) -> io::Result<(Arc<FrontShared>, Vec<Inbox>)> {
     let (inboxes, receivers) = (0..threads).map(|_| mpsc::unbounded_channel()).unzip();
     let sites = Sites::compile(&config);
-    let room = Room::of(&config, threads, howdah_sys::process::descriptor_limit());
-    if let Some(warning) = room.warning(&config) {
+    let open_files = OpenFileLimits::of(&config, threads, howdah_sys::process::descriptor_limit());
+    if let Some(warning) = open_files.warning(&config) {
         log.say(Level::Warning, None, &warning);
     }
     let messages = Arc::default();
@@ -282,8 +288,8 @@ fn share(
         renewals: Renewals::default(),
         held_releases: SiteReasons::default(),
         start_failures: SiteReasons::default(),
-        cached_descriptors: room.cached,
-        most_connections: room.connections,
+        cached_descriptors: open_files.cached,
+        most_connections: open_files.connections,
         accept_errors: AcceptErrors::default(),
         room_wanted: (0..threads).map(|_| Notify::new()).collect(),
         sites,
@@ -312,9 +318,9 @@ fn share(
 
 /// Starts the threads that evaluate costly directives, at least two: one site never has all of
 /// them.
-fn evaluators(directives: Arc<DirectiveCache>) -> io::Result<Crew<Store>> {
+fn evaluators(directives: Arc<DirectiveCache>) -> io::Result<Crew<FileStore>> {
     let threads = processors().div_ceil(2).max(2);
-    let bounds = Bounds {
+    let bounds = QueueBounds {
         site: MOST_EVALUATIONS,
         client: MOST_EVALUATIONS_OF_CLIENT,
         at_a_time: threads - 1,
@@ -328,14 +334,14 @@ fn evaluators(directives: Arc<DirectiveCache>) -> io::Result<Crew<Store>> {
         roots: 64,
         ..howdah_files::StoreLimits::default()
     };
-    let store = move || Store::with_directives(limits, Arc::clone(&directives));
+    let store = move || FileStore::with_directives(limits, Arc::clone(&directives));
     Crew::start("directives", threads, bounds, store)
 }
 
 /// Starts the threads that ask the disk where an event loop would have to wait for it. One site
 /// never has all of them.
-fn readers(directives: Arc<DirectiveCache>) -> io::Result<Crew<Store>> {
-    let bounds = Bounds {
+fn readers(directives: Arc<DirectiveCache>) -> io::Result<Crew<FileStore>> {
+    let bounds = QueueBounds {
         site: MOST_READERS,
         client: MOST_READERS,
         at_a_time: READERS / 2,
@@ -351,7 +357,7 @@ fn readers(directives: Arc<DirectiveCache>) -> io::Result<Crew<Store>> {
         roots: 16,
         ..howdah_files::StoreLimits::default()
     };
-    let store = move || Store::with_directives(limits, Arc::clone(&directives));
+    let store = move || FileStore::with_directives(limits, Arc::clone(&directives));
     Crew::start("files", READERS, bounds, store)
 }
 

@@ -14,9 +14,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 use std::time::Instant;
 
-use howdah_files::{SiteUser, Store};
+use howdah_files::{FileStore, SiteUser};
 use howdah_htaccess::Unrepeatable;
-use howdah_htaccess::host::{LookedUp, Owners, PasswordVerdict, Probe, ServerLoad, Unread};
+use howdah_htaccess::host::{
+    LookedUp, Owners, PasswordFileError, PasswordVerdict, Probe, ServerLoad,
+};
 use howdah_php::Pool;
 use howdah_site::{DocumentHost, DocumentLook, DocumentPath, Host, PathKind, Site};
 use howdah_sys::credentials::Identity;
@@ -25,7 +27,7 @@ use howdah_sys::zone;
 pub(crate) use self::passwords::{ComparedPasswords, Passwords};
 
 /// The host for resolving one request of a site.
-pub(crate) struct FrontHost<'t, S = RefMut<'t, Store>> {
+pub(crate) struct FrontHost<'t, S = RefMut<'t, FileStore>> {
     pub(crate) store: S,
     pub(crate) passwords: &'t Passwords,
     pub(crate) site: &'t Site,
@@ -51,7 +53,7 @@ pub(crate) fn user_of<'s>(site: &'s Site, pool_user: Option<&'s Identity>) -> Si
     }
 }
 
-impl<S: DerefMut<Target = Store>> DocumentHost for FrontHost<'_, S> {
+impl<S: DerefMut<Target = FileStore>> DocumentHost for FrontHost<'_, S> {
     #[inline]
     fn kind(&mut self, path: &DocumentPath) -> PathKind {
         self.store.kind(path)
@@ -76,11 +78,11 @@ impl<S: DerefMut<Target = Store>> DocumentHost for FrontHost<'_, S> {
     }
 
     fn media_type(extension: &[u8]) -> Option<&'static str> {
-        Store::media_type(extension)
+        FileStore::media_type(extension)
     }
 }
 
-impl<S: DerefMut<Target = Store>> Host for FrontHost<'_, S> {
+impl<S: DerefMut<Target = FileStore>> Host for FrontHost<'_, S> {
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
         self.store.probe(path)
     }
@@ -93,7 +95,7 @@ impl<S: DerefMut<Target = Store>> Host for FrontHost<'_, S> {
         self.store.read(path)
     }
 
-    fn read_passwords(&mut self, path: &[u8]) -> Result<Arc<[u8]>, Unread> {
+    fn read_passwords(&mut self, path: &[u8]) -> Result<Arc<[u8]>, PasswordFileError> {
         self.store.read_passwords(path, self.user)
     }
 

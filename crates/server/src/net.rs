@@ -26,7 +26,7 @@ pub(crate) use self::listener::{AcceptedConnection, AcceptedStream, Listener, Li
 pub(crate) use self::peer::Peer;
 pub(crate) use self::records::RecordMeter;
 pub(crate) use self::timed::{
-    ConnectionError, LINGER, LINGER_BYTES, Patience, SendError, TimedTransport,
+    ConnectionError, LINGER, LINGER_BYTES, PaceLimit, SendError, TimedTransport,
 };
 pub(crate) use self::transport::{Piece, SHORT_FILE, Transport};
 pub(crate) use self::turn::{HandshakeTurns, wake_at_next_turn};

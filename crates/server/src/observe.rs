@@ -19,4 +19,4 @@ pub(crate) use self::directive_messages::{DirectiveMessage, RecentMessages};
 pub(crate) use self::histogram::Histogram;
 pub(crate) use self::phase::Phase;
 pub(crate) use self::protocol_limits::{LIBRARY, LimitCounts};
-pub(crate) use self::request_error::{RequestError, RespondError, Situation};
+pub(crate) use self::request_error::{ErrorContext, RequestError, RespondError};

@@ -29,8 +29,8 @@ use crate::body;
 use crate::front::Thread;
 use crate::net::ConnectionError;
 use crate::observe::{
-    AccessLog, ConnectionFacts, EndedRequest, Phase, RecordedResponse, RequestError, RequestRecord,
-    ResolutionNotes, Situation,
+    AccessLog, ConnectionFacts, EndedRequest, ErrorContext, Phase, RecordedResponse, RequestError,
+    RequestRecord, ResolutionNotes,
 };
 use crate::respond::{challenge, file, listing, pool_status, script, script_ranges, upstream};
 
@@ -168,7 +168,7 @@ pub(crate) struct SendOutcome {
 #[inline]
 pub(crate) fn record(
     thread: &Thread,
-    situation: Situation<'_>,
+    situation: ErrorContext<'_>,
     arrival: Arrival,
     response: RecordedResponse<'_>,
     outcome: SendOutcome,
@@ -207,7 +207,7 @@ pub(crate) fn record(
 #[cold]
 pub(crate) fn record_gone(
     thread: &Thread,
-    situation: Situation<'_>,
+    situation: ErrorContext<'_>,
     arrival: Arrival,
     (user, notes): (Option<&[u8]>, Option<&ResolutionNotes>),
     connection: ConnectionFacts,
@@ -342,7 +342,7 @@ fn notes_of(resolved: &Resolved) -> Box<ResolutionNotes> {
     })
 }
 
-/// Whether content is sent that is still being produced, or that passes filters.
+/// Returns whether content is sent that is still being produced, or that passes filters.
 fn is_unsettled(response: &Response, request: &Request) -> bool {
     response.has_content(request) && (!response.filters.is_empty() || !response.body.is_stored())
 }

@@ -67,7 +67,7 @@ pub(crate) trait Stream {
     /// The number of requests of the connection before this one.
     fn earlier(&self) -> u64;
 
-    /// Whether the request came in early data of a handshake that is not complete.
+    /// Returns whether the request came in early data of a handshake that is not complete.
     fn is_early(&self) -> bool;
 
     /// Returns the protocol of an extended CONNECT (RFC 8441, RFC 9220).

@@ -13,8 +13,8 @@ use howdah_config::{Config, RootTemplate, SiteSettings};
 use howdah_htaccess::compile;
 use howdah_http::Request;
 use howdah_site::{
-    Client, DocumentHost, DocumentLook, DocumentPath, FileHandle, Host, PathKind, Resolution,
-    Rules, Scratch, Sites, resolve,
+    ClientRequest, DocumentHost, DocumentLook, DocumentPath, FileHandle, Host, PathKind,
+    Resolution, Rules, Scratch, Sites, resolve,
 };
 
 /// Every name with a dot is a file, every other a folder; `none` is missing.
@@ -102,7 +102,7 @@ fn measure(name: &str, text: &str, target: &str) {
         b"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
     );
     let end = SocketAddr::from(([127, 0, 0, 1], 80));
-    let client = Client::new(&request, end, end, 0);
+    let client = ClientRequest::new(&request, end, end, 0);
     let mut scratch = Scratch::default();
     let mut once = || {
         let resolved = resolve(site, black_box(&client), &mut disk, &mut scratch);

@@ -9,7 +9,7 @@ use howdah_htaccess::directive::Overrides;
 use crate::sites::Site;
 
 impl Site {
-    /// Whether `.htaccess` files are read on this site.
+    /// Returns whether `.htaccess` files are read on this site.
     pub fn reads_htaccess(&self) -> bool {
         let config = self.config();
         config.htaccess
@@ -61,7 +61,7 @@ impl Site {
         upstreams.map(|upstream| upstream.to_string().into()).collect()
     }
 
-    /// Whether directives mean the same on both sites.
+    /// Returns whether directives mean the same on both sites.
     pub(crate) fn has_directives_of(&self, other: &Site) -> bool {
         let (ours, theirs) = (self.config(), other.config());
         self.directives().is_none()

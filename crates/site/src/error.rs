@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use howdah_htaccess::Client;
+use howdah_htaccess::ClientRequest;
 use howdah_http::Status;
 
 use crate::documents::DocumentHost;
@@ -16,7 +16,7 @@ use crate::sites::Site;
 /// ErrorDocument, where one is in force. `ruled` is the one of the resolution that failed.
 pub fn error(
     site: &Site,
-    client: &Client<'_>,
+    client: &ClientRequest<'_>,
     ruled: Option<Rc<Ruled>>,
     status: Status,
     host: &mut impl DocumentHost,

@@ -1,21 +1,21 @@
 //! Lanes of a site's pool: which one a request waits in.
 
 use howdah_config::settings::Lane;
-use howdah_htaccess::Client;
+use howdah_htaccess::ClientRequest;
 use howdah_http::Request;
 
 use crate::normal::normalize;
 use crate::sites::Site;
 
 impl Site {
-    /// Whether the site's pool has lanes.
+    /// Returns whether the site's pool has lanes.
     #[inline]
     pub fn has_lanes(&self) -> bool {
         self.config().php.as_ref().is_some_and(|php| !php.lanes.is_empty())
     }
 
     /// Returns the number of the first lane that the request fits, from 1; 0 for none.
-    pub fn lane(&self, client: &Client<'_>) -> usize {
+    pub fn lane(&self, client: &ClientRequest<'_>) -> usize {
         let Some(php) = &self.config().php else {
             return 0;
         };
@@ -38,7 +38,7 @@ impl Site {
     }
 }
 
-fn fits(lane: &Lane, client: &Client<'_>, path: &[u8]) -> bool {
+fn fits(lane: &Lane, client: &ClientRequest<'_>, path: &[u8]) -> bool {
     let request = client.request();
     let either = |given: &[String], fits: &dyn Fn(&str) -> bool| {
         given.is_empty() || given.iter().any(|one| fits(one))
@@ -67,7 +67,7 @@ fn has_user_agent(request: &Request, glob: &str) -> bool {
     matches(glob.to_ascii_lowercase().as_bytes(), &agent.to_ascii_lowercase())
 }
 
-/// Whether `pair`, as `NAME=VALUE`, fits a pattern `NAME` or `NAME=VALUE`.
+/// Returns whether `pair`, as `NAME=VALUE`, fits a pattern `NAME` or `NAME=VALUE`.
 fn is_named(glob: &[u8], pair: &[u8]) -> bool {
     if glob.contains(&b'=') {
         return matches(glob, pair);
@@ -94,8 +94,8 @@ fn decoded(text: &[u8]) -> Vec<u8> {
     decoded
 }
 
-/// Whether the whole text fits a pattern: `*` stands for any bytes, `?` for one. Takes at most
-/// pattern times text steps: only the last `*` is ever tried again.
+/// Returns whether the whole text fits a pattern: `*` stands for any bytes, `?` for one. Takes at
+/// most pattern times text steps: only the last `*` is ever tried again.
 fn matches(glob: &[u8], text: &[u8]) -> bool {
     let (mut at, mut from) = (0, 0);
     // The byte of the pattern behind the last `*`, and where the text behind it begins.
@@ -165,7 +165,7 @@ mod tests {
         let address = "192.0.2.7:1000".parse().unwrap();
         let site = sites.iter().next().unwrap();
         assert!(site.has_lanes());
-        site.lane(&Client::new(&request, address, address, 0))
+        site.lane(&ClientRequest::new(&request, address, address, 0))
     }
 
     #[test]

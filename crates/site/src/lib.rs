@@ -40,7 +40,7 @@ mod variables;
 pub use documents::{DocumentHost, DocumentLook, FileHandle, PathKind};
 pub use error::error;
 pub use howdah_config::{ContentCoding, Symlinks};
-pub use howdah_htaccess::{Client, Host};
+pub use howdah_htaccess::{ClientRequest, Host};
 pub use path::{DocumentPath, Scratch};
 pub use phases::{ListingPage, list, listing_type, respond};
 pub use resolution::{DetachedResolution, Resolution, Resolved, Script};

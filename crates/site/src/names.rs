@@ -20,7 +20,7 @@ pub(crate) enum FileClass {
 
 /// The rules of a site for names.
 #[derive(Clone, Debug)]
-pub(crate) struct Names {
+pub(crate) struct NameRules {
     /// Endings that run, each with its dot. Empty without PHP.
     run: Vec<Box<[u8]>>,
     refuse: Vec<WildcardName>,
@@ -37,10 +37,10 @@ struct WildcardName {
     open: bool,
 }
 
-impl Names {
+impl NameRules {
     pub(crate) fn new(site: &SiteSettings) -> Self {
         let extensions = site.php.as_ref().map_or(&[][..], |php: &Php| &php.extensions);
-        Names {
+        NameRules {
             run: extensions.iter().map(|extension| extension.as_bytes().into()).collect(),
             refuse: site.refuse.iter().map(|text| WildcardName::new(text)).collect(),
             dot_names: site.dot_names.iter().map(|text| WildcardName::new(text)).collect(),
@@ -49,7 +49,8 @@ impl Names {
         }
     }
 
-    /// Whether a file of this name runs, as Debian's `<FilesMatch ".+\.ph(ar|p|tml)$">` says.
+    /// Returns whether a file of this name runs, as Debian's `<FilesMatch ".+\.ph(ar|p|tml)$">`
+    /// says.
     #[inline]
     pub(crate) fn runs(&self, name: &[u8]) -> bool {
         self.run
@@ -87,7 +88,8 @@ impl Names {
         None
     }
 
-    /// Whether some component of a relative path may not be served, wherever the path comes from.
+    /// Returns whether some component of a relative path may not be served, wherever the path comes
+    /// from.
     pub(crate) fn denies(&self, relative: &[u8]) -> bool {
         let mut components = relative.split(|&byte| byte == b'/');
         components.any(|component| self.denies_component(component))
@@ -132,8 +134,8 @@ impl WildcardName {
     }
 }
 
-/// Whether the name's last extension is one that PHP programs have or had, in any case. Those that
-/// a site does not run are refused: sent as text, they would reveal passwords.
+/// Returns whether the name's last extension is one that PHP programs have or had, in any case.
+/// Those that a site does not run are refused: sent as text, they would reveal passwords.
 fn is_php_source(name: &[u8]) -> bool {
     // The shortest is `.php`, the longest `.phtml`; most names fail the first test.
     let Some(dot) = memchr::memrchr(b'.', &name[name.len().saturating_sub(6)..]) else {
@@ -184,9 +186,9 @@ mod tests {
             ("", Plain),
             (".", Plain),
         ];
-        let with = Names::new(&SiteSettings::default());
-        let without = Names::new(&SiteSettings { php: None, ..SiteSettings::default() });
-        let allowing = Names::new(&SiteSettings {
+        let with = NameRules::new(&SiteSettings::default());
+        let without = NameRules::new(&SiteSettings { php: None, ..SiteSettings::default() });
+        let allowing = NameRules::new(&SiteSettings {
             refuse_backups: false,
             ..SiteSettings::default()
         });
@@ -219,7 +221,7 @@ mod tests {
             ("a/.b/c", Some((2, 404))),
             (".well-knownx", Some((0, 404))),
         ];
-        let names = Names::new(&SiteSettings::default());
+        let names = NameRules::new(&SiteSettings::default());
         for (relative, expected) in rows {
             let found =
                 names.refusal(relative.as_bytes(), true).map(|(at, status)| (at, status.code()));
@@ -229,7 +231,7 @@ mod tests {
 
     #[test]
     fn undotted_refusals_work_without_a_dotted_path() {
-        let names = Names::new(&SiteSettings {
+        let names = NameRules::new(&SiteSettings {
             refuse: vec!["vendor".into(), "secret*".into()],
             ..SiteSettings::default()
         });

@@ -35,8 +35,8 @@ pub(crate) fn normalize(raw: &[u8], out: &mut Vec<u8>) -> Result<PathShape, Stat
     }
 }
 
-/// Whether `rest` (behind the first slash) is its own normal form but for a slash at the end, with
-/// no dot at the start of any component. Most paths are.
+/// Returns whether `rest` (behind the first slash) is its own normal form but for a slash at the
+/// end, with no dot at the start of any component. Most paths are.
 fn is_normal(rest: &[u8]) -> bool {
     let mut at_start = true;
     for &byte in rest {

@@ -68,7 +68,7 @@ impl DocumentPath {
         &relative[memchr::memrchr(b'/', relative).map_or(0, |at| at + 1)..]
     }
 
-    /// Whether the last component is `.htaccess`.
+    /// Returns whether the last component is `.htaccess`.
     pub fn is_htaccess(&self) -> bool {
         self.bytes.ends_with(b"/.htaccess\0")
     }
@@ -223,8 +223,8 @@ impl DocumentPath {
         self.symlinks = rule;
     }
 
-    /// Whether the path can be looked up: longer paths name nothing. Looking up each folder on the
-    /// way takes time that grows with the square of their number.
+    /// Returns whether the path can be looked up: longer paths name nothing. Looking up each folder
+    /// on the way takes time that grows with the square of their number.
     pub(crate) fn fits(&self) -> bool {
         let names = || 1 + memchr::memchr_iter(b'/', self.relative()).count();
         self.bytes.len() <= PATH_MAX && (self.bytes.len() < 2 * MOST_NAMES || names() <= MOST_NAMES)

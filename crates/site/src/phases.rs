@@ -37,7 +37,7 @@ mod types;
 use std::sync::Arc;
 
 use howdah_htaccess::trace::TraceEvent;
-use howdah_htaccess::{Client, Settings};
+use howdah_htaccess::{ClientRequest, DirectiveSettings};
 use howdah_http::Status;
 
 use crate::documents::{DocumentHost, PathKind};
@@ -52,7 +52,7 @@ pub use respond::respond;
 /// The evaluation of one request of a client, with its internal redirects and sub-requests.
 pub(crate) struct Evaluation<'a, 'r, H> {
     pub(crate) site: &'a Site,
-    pub(crate) client: Client<'r>,
+    pub(crate) client: ClientRequest<'r>,
     pub(crate) host: &'a mut H,
     pub(crate) scratch: &'a mut Scratch,
     /// Internal redirects so far.
@@ -92,7 +92,7 @@ impl From<Status> for PhaseEnd {
 impl<'a, 'r, H: DocumentHost> Evaluation<'a, 'r, H> {
     pub(crate) fn new(
         site: &'a Site,
-        client: Client<'r>,
+        client: ClientRequest<'r>,
         host: &'a mut H,
         scratch: &'a mut Scratch,
     ) -> Evaluation<'a, 'r, H> {
@@ -116,7 +116,7 @@ impl<'a, 'r, H: DocumentHost> Evaluation<'a, 'r, H> {
 
     fn passed_as(
         &self,
-        settings: &Arc<Settings>,
+        settings: &Arc<DirectiveSettings>,
         path: &DocumentPath,
         kind: PathKind,
         slash: bool,

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use howdah_config::{Config, HostPattern, RootTemplate, SiteSettings, TryStep};
-use howdah_htaccess::Client;
+use howdah_htaccess::ClientRequest;
 use howdah_http::{Method, Request};
 
 use crate::Host;
@@ -36,7 +36,7 @@ pub fn resolution(data: &[u8]) {
         ..Request::default()
     };
     let end = SocketAddr::from(([127, 0, 0, 1], 80));
-    let client = Client::new(&request, end, end, 0);
+    let client = ClientRequest::new(&request, end, end, 0);
     let mut scratch = Scratch::default();
     for sites in [one_root(), root_per_host()] {
         let Some(site) = sites.find(request.host()) else {

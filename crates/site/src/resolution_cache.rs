@@ -14,7 +14,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use howdah_htaccess::{Client, PropertyValues, RequestReads};
+use howdah_htaccess::{ClientRequest, PropertyValues, RequestReads};
 use howdah_http::{Method, Scheme, Version};
 
 use crate::path::DocumentPath;
@@ -91,7 +91,7 @@ pub(crate) struct CacheKey<'p> {
 }
 
 impl ComparedRequest {
-    fn new(client: &Client<'_>, key: CacheKey<'_>) -> ComparedRequest {
+    fn new(client: &ClientRequest<'_>, key: CacheKey<'_>) -> ComparedRequest {
         ComparedRequest {
             site: key.site,
             path: key.path.clone(),
@@ -106,7 +106,7 @@ impl ComparedRequest {
     }
 
     #[inline]
-    fn is(&self, client: &Client<'_>, key: CacheKey<'_>) -> bool {
+    fn is(&self, client: &ClientRequest<'_>, key: CacheKey<'_>) -> bool {
         self.path == *key.path
             && self.query.as_deref() == key.query
             && *self.authority == *client.authority()
@@ -185,7 +185,7 @@ impl<P: Default> ResolutionCache<P> {
     pub(crate) fn find(
         &mut self,
         hash: u64,
-        client: &Client<'_>,
+        client: &ClientRequest<'_>,
         key: CacheKey<'_>,
         epoch: u64,
     ) -> Option<&CacheEntry<P>> {
@@ -219,7 +219,7 @@ impl<P: Default> ResolutionCache<P> {
     pub(crate) fn keep(
         &mut self,
         hash: u64,
-        client: &Client<'_>,
+        client: &ClientRequest<'_>,
         key: CacheKey<'_>,
         reads: &RequestReads,
         epoch: u64,

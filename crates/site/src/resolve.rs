@@ -15,7 +15,7 @@ mod methods;
 
 use howdah_config::TryStep;
 use howdah_htaccess::work::{Exhausted, FOLDER, SHALLOW};
-use howdah_htaccess::{Client, RequestReads};
+use howdah_htaccess::{ClientRequest, RequestReads};
 use howdah_http::{Content, Method, Request, Status};
 use memchr::{memchr_iter, memrchr};
 
@@ -37,7 +37,7 @@ use crate::sites::Site;
 /// back](Scratch::reuse).
 pub fn resolve(
     site: &Site,
-    client: &Client<'_>,
+    client: &ClientRequest<'_>,
     host: &mut impl DocumentHost,
     scratch: &mut Scratch,
 ) -> Resolved {
@@ -55,7 +55,7 @@ pub fn resolve(
 /// agrees with this one.
 pub fn resolve_cached<P: Default>(
     site: &Site,
-    client: &Client<'_>,
+    client: &ClientRequest<'_>,
     host: &mut impl DocumentHost,
     scratch: &mut Scratch,
     cache: &mut ResolutionCache<P>,
@@ -103,7 +103,7 @@ pub fn resolve_cached<P: Default>(
 
 /// The path of the request once more: the evaluation has used up the first one.
 #[cold]
-fn again<'a>(site: &'a Site, client: &Client<'a>) -> Option<PathSearch<'a>> {
+fn again<'a>(site: &'a Site, client: &ClientRequest<'a>) -> Option<PathSearch<'a>> {
     PathSearch::new(site, client.request(), &mut Scratch::default()).ok()
 }
 
@@ -111,7 +111,7 @@ fn again<'a>(site: &'a Site, client: &Client<'a>) -> Option<PathSearch<'a>> {
 /// [`Resolved::ruled`].
 pub fn explain(
     site: &Site,
-    client: &Client<'_>,
+    client: &ClientRequest<'_>,
     host: &mut impl DocumentHost,
     scratch: &mut Scratch,
 ) -> Resolved {
@@ -136,7 +136,7 @@ enum WithoutRules {
 /// The status of a path that has no meaning.
 fn unruled(
     site: &Site,
-    client: &Client<'_>,
+    client: &ClientRequest<'_>,
     host: &mut impl DocumentHost,
     scratch: &mut Scratch,
 ) -> Result<WithoutRules, Status> {
@@ -219,7 +219,7 @@ impl<'a> PathSearch<'a> {
     }
 
     /// Counts the folders of a deep path as work.
-    fn spend_on_depth(&self, client: &Client<'_>) -> Result<(), Exhausted> {
+    fn spend_on_depth(&self, client: &ClientRequest<'_>) -> Result<(), Exhausted> {
         let folders = memchr_iter(b'/', self.path.relative()).count();
         match folders.checked_sub(SHALLOW) {
             None | Some(0) => Ok(()),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use howdah_htaccess::{RequestState, Settings};
+use howdah_htaccess::{DirectiveSettings, RequestState};
 
 /// A request as directives have left it, for the code that answers it.
 #[derive(Clone, Debug)]
@@ -11,7 +11,7 @@ pub struct Ruled {
     /// script is sent with: that of the error where the file or script is an ErrorDocument.
     pub state: RequestState,
     /// The settings in force for the response: response fields, expiry, filters, PHP's settings.
-    pub settings: Arc<Settings>,
+    pub settings: Arc<DirectiveSettings>,
     /// Whether the request's content is discarded: the request was for something that takes no
     /// content. A script that makes the error's page does not see it.
     pub is_content_gone: bool,
@@ -22,7 +22,7 @@ pub struct Ruled {
 /// The rules under which a request was let through.
 #[derive(Clone, Debug)]
 pub(crate) struct PassedAccess {
-    pub(crate) settings: Arc<Settings>,
+    pub(crate) settings: Arc<DirectiveSettings>,
     /// Whether the file is named like a script: Debian's Apache has a section for these, so they
     /// have rules of their own.
     pub(crate) is_script: bool,

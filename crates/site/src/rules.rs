@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use howdah_htaccess::modules::core::Options;
 use howdah_htaccess::settings::{ConditionalSection, FilesSection, ServerSettings};
-use howdah_htaccess::{Compiled, Mistake, Settings};
+use howdah_htaccess::{Compiled, DirectiveSettings, Mistake};
 
 use crate::phases::handler::ABOVE;
 
@@ -32,7 +32,7 @@ pub struct Rules {
 /// Merged settings, and the conditions that have not been evaluated yet.
 #[derive(Debug)]
 pub(crate) struct SettingsInForce {
-    pub(crate) settings: Arc<Settings>,
+    pub(crate) settings: Arc<DirectiveSettings>,
     /// `<If>` sections that have not been evaluated.
     pub(crate) pending: Box<[Arc<ConditionalSection>]>,
     /// Whether a section, and not a folder, has said SetHandler. A section's handler comes before
@@ -116,12 +116,12 @@ impl Rules {
 
     /// Returns the merged settings, without the sections that depend on a file's name or a
     /// condition.
-    pub fn settings(&self) -> &Arc<Settings> {
+    pub fn settings(&self) -> &Arc<DirectiveSettings> {
         &self.folder.settings
     }
 
     /// Returns the settings where these `<Files>` sections apply, by their numbers in
-    /// [`Settings::files`].
+    /// [`DirectiveSettings::files`].
     pub(crate) fn with_files(&self, numbers: &[u16]) -> Rc<SettingsInForce> {
         if numbers.is_empty() {
             return Rc::clone(&self.folder);
@@ -140,7 +140,7 @@ impl Rules {
 }
 
 impl SettingsInForce {
-    fn folder(settings: Settings) -> Rc<SettingsInForce> {
+    fn folder(settings: DirectiveSettings) -> Rc<SettingsInForce> {
         Rc::new(SettingsInForce {
             pending: settings.conditions.clone().into(),
             is_silent: settings.is_silent(),
@@ -166,7 +166,7 @@ impl SettingsInForce {
 
     fn closer(
         &self,
-        sections: &Settings,
+        sections: &DirectiveSettings,
         pending: Vec<Arc<ConditionalSection>>,
     ) -> Rc<SettingsInForce> {
         let sets_handler = sections.core.as_ref().is_some_and(|core| core.sets_handler());
@@ -193,7 +193,7 @@ impl Variants {
 
 /// Sections are merged with each other before they are merged with the folder's settings, as httpd
 /// does it.
-fn together<'s>(mut sections: impl Iterator<Item = &'s Settings>) -> Settings {
+fn together<'s>(mut sections: impl Iterator<Item = &'s DirectiveSettings>) -> DirectiveSettings {
     let first = sections.next().cloned().unwrap_or_default();
     sections.fold(first, |merged, section| merged.merge(section))
 }

@@ -5,12 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use howdah_config::{Config, ContentCoding, HostPattern, RootTemplate, Symlinks, TryStep};
-use howdah_htaccess::Settings;
+use howdah_htaccess::DirectiveSettings;
 use howdah_http::Status;
 
 use crate::configured_rules;
 use crate::host::HostName;
-use crate::names::Names;
+use crate::names::NameRules;
 use crate::path::DocumentPath;
 
 /// Every site, by host name. Made once per configuration and shared by all threads.
@@ -37,11 +37,11 @@ pub struct Site {
     scope: u32,
     config: Arc<howdah_config::SiteSettings>,
     root: SiteRoot,
-    pub(crate) names: Names,
+    pub(crate) names: NameRules,
     /// The directives of the configuration itself.
     directives: Option<Arc<str>>,
     /// The settings where no directive is in force.
-    bare: Arc<Settings>,
+    bare: Arc<DirectiveSettings>,
     /// The root that is the same for every host.
     document_root: Arc<[u8]>,
 }
@@ -201,7 +201,7 @@ impl Site {
             scope: 0,
             config: Arc::new(config.clone()),
             root,
-            names: Names::new(config),
+            names: NameRules::new(config),
             directives: configured_rules::directives(config).map(Arc::from),
             bare: Arc::default(),
             document_root,
@@ -219,7 +219,7 @@ impl Site {
         self.scope
     }
 
-    /// Whether `root`, without a slash at its end, is a document root of the site.
+    /// Returns whether `root`, without a slash at its end, is a document root of the site.
     pub fn has_root(&self, root: &[u8]) -> bool {
         match &self.config.root {
             RootTemplate::Fixed(path) => path.as_os_str().as_bytes() == root,
@@ -274,7 +274,7 @@ impl Site {
         self.directives.as_deref()
     }
 
-    pub(crate) fn bare_settings(&self) -> &Arc<Settings> {
+    pub(crate) fn bare_settings(&self) -> &Arc<DirectiveSettings> {
         &self.bare
     }
 

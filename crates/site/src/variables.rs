@@ -6,7 +6,7 @@ mod ruled;
 use std::io::Write;
 use std::net::IpAddr;
 
-use howdah_htaccess::{Client, SERVER_ADMIN, SERVER_SOFTWARE};
+use howdah_htaccess::{ClientRequest, SERVER_ADMIN, SERVER_SOFTWARE};
 use howdah_http::{Content, Fields, Request, Scheme, ScriptVariables};
 
 use crate::resolution::Script;
@@ -31,7 +31,7 @@ pub use environment::ScriptEnvironment;
 /// PHP adds its own: `PHP_SELF` (SCRIPT_NAME and PATH_INFO), `argv`, `argc`, `REQUEST_TIME` and
 /// `REQUEST_TIME_FLOAT`, and `PHP_AUTH_*` from the Authorization field.
 pub fn server_variables(
-    client: &Client<'_>,
+    client: &ClientRequest<'_>,
     script: &Script,
     ruled: Option<&Ruled>,
     out: &mut impl FnMut(&[u8], &[u8]),
@@ -54,7 +54,7 @@ pub fn server_variables(
 /// Gives `out` the first of these variables: those that all requests of one entry of the
 /// [`ResolutionCache`](crate::ResolutionCache) have in common.
 pub fn common_variables(
-    client: &Client<'_>,
+    client: &ClientRequest<'_>,
     script: &Script,
     ruled: Option<&Ruled>,
     out: &mut impl FnMut(&[u8], &[u8]),
@@ -85,7 +85,7 @@ pub fn common_variables(
 
 /// Gives `out` the other variables that the server sets: those that differ between requests.
 pub fn own_variables(
-    client: &Client<'_>,
+    client: &ClientRequest<'_>,
     ruled: Option<&Ruled>,
     out: &mut impl FnMut(&[u8], &[u8]),
 ) {
@@ -156,7 +156,7 @@ fn about_the_try_step(request: &Request, script: &Script, out: &mut impl FnMut(&
     }
 }
 
-fn about_the_server(client: &Client<'_>, out: &mut impl FnMut(&[u8], &[u8])) {
+fn about_the_server(client: &ClientRequest<'_>, out: &mut impl FnMut(&[u8], &[u8])) {
     let request = client.request();
     out(b"GATEWAY_INTERFACE", b"CGI/1.1");
     out(b"SERVER_SOFTWARE", SERVER_SOFTWARE);

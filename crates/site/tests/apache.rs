@@ -18,7 +18,7 @@ use std::path::Path;
 use howdah_config::{Config, RootTemplate, SiteSettings, TryStep};
 use howdah_http::{Limits, Request, h1};
 use howdah_site::{
-    Client, DocumentHost, DocumentPath, Host, PathKind, Resolution, Scratch, Sites, resolve,
+    ClientRequest, DocumentHost, DocumentPath, Host, PathKind, Resolution, Scratch, Sites, resolve,
     server_variables,
 };
 
@@ -179,8 +179,8 @@ fn a_front_controller_sees_the_same() {
             format!("GET {target} HTTP/1.1\r\nHost: foo.example:81\r\nConnection: close\r\n\r\n");
         let mut outcomes: [Outcome; 2] = both(&apache, apache.rewritten, &sites, &head).into();
         for outcome in &mut outcomes {
-            // Where rules apply, Apache gives `redirect:/index.php` as the path of `/route`. That
-            // value is of no use.
+            // Where rules apply, Apache gives `redirect:/index.php` as the path of `/route`. This
+            // value is not compared.
             if let Outcome::Script(variables) = outcome {
                 variables.remove("PATH_TRANSLATED");
             }
@@ -292,7 +292,7 @@ fn ours(sites: &Sites, head: &str, ends: &Ends) -> Outcome {
     h1::parse_request(head.as_bytes(), &Limits::default(), &mut request)
         .expect("a well-formed request");
     let site = sites.find(request.host()).expect("the only site answers for every host");
-    let client = Client::new(&request, ends.remote, ends.local, 0);
+    let client = ClientRequest::new(&request, ends.remote, ends.local, 0);
     match resolve(site, &client, &mut RealDisk, &mut Scratch::default()).resolution {
         Resolution::Php(script) => {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -38,7 +38,7 @@ impl MountedHierarchy {
             .collect()
     }
 
-    /// Whether the hierarchy is the one of version 2.
+    /// Returns whether the hierarchy is the one of version 2.
     pub fn is_unified(&self) -> bool {
         self.controllers.is_none()
     }

@@ -155,7 +155,7 @@ pub fn reap() -> io::Result<Option<(Pid, ChildChange)>> {
     }
 }
 
-/// Whether the process is a child of this one that was not reaped yet.
+/// Returns whether the process is a child of this one that was not reaped yet.
 pub fn is_child(pid: Pid) -> bool {
     // SAFETY: an all-zero `siginfo_t` is valid memory.
     let mut state: libc::siginfo_t = unsafe { std::mem::zeroed() };
@@ -164,8 +164,8 @@ pub fn is_child(pid: Pid) -> bool {
     unsafe { libc::waitid(libc::P_PID, pid.number(), &raw mut state, options) == 0 }
 }
 
-/// Whether the process has begun a session of its own. Then it leads a process group, which it can
-/// never leave, and [`Pid::signal_group`] reaches it.
+/// Returns whether the process has begun a session of its own. Then it leads a process group, which
+/// it can never leave, and [`Pid::signal_group`] reaches it.
 pub fn leads_session(pid: Pid) -> bool {
     // SAFETY: no memory arguments.
     unsafe { libc::getsid(pid.0) == pid.0 }

@@ -8,6 +8,7 @@ use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
 use crate::epoll;
+use crate::seqpacket::{Received, SeqPacket};
 
 /// A descriptor that is registered with the event loop of the thread that created this value.
 ///
@@ -62,6 +63,26 @@ impl Readable {
         context: &mut Context<'_>,
     ) -> Poll<io::Result<AsyncFdReadyGuard<'_, OwnedFd>>> {
         self.0.poll_read_ready(context)
+    }
+
+    /// Waits for the next message of `socket`, which this value watches. `None`: the other end is
+    /// closed.
+    ///
+    /// # Errors
+    /// The error of `recvmsg(2)`, or the event loop has been shut down.
+    pub async fn next_message(
+        &self,
+        socket: &SeqPacket,
+        buffer: &mut [u8],
+    ) -> io::Result<Option<Received>> {
+        loop {
+            let mut ready = self.ready().await?;
+            match socket.receive_now(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
+                Err(error) => return Err(error),
+                Ok(received) => return Ok((received.length > 0).then_some(received)),
+            }
+        }
     }
 }
 

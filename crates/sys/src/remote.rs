@@ -83,8 +83,8 @@ fn is_remote(device: Device, now: Instant) -> bool {
     is_remote
 }
 
-/// Whether a line of `/proc/self/mountinfo` is that of a remote file system with this device. See
-/// proc_pid_mountinfo(5).
+/// Returns whether a line of `/proc/self/mountinfo` is that of a remote file system with this
+/// device. See proc_pid_mountinfo(5).
 fn line_has(line: &str, (major, minor): Device) -> bool {
     let number = format!("{major}:{minor}");
     let kind = line.split_once(" - ").and_then(|(_, rest)| rest.split(' ').next());

@@ -4,7 +4,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::names::text_kind;
-use super::{Problem, ValueKind, quoted, read_string};
+use super::{ValueError, ValueKind, quoted, read_string};
 use crate::diagnostic::MistakeCollector;
 use crate::values::AcmeChallenge;
 
@@ -14,7 +14,7 @@ text_kind!(
         let host = text.strip_prefix("https://").and_then(|rest| rest.split('/').next());
         let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
         if host.is_none_or(str::is_empty) || !is_plain {
-            return Err(Problem::new(
+            return Err(ValueError::new(
                 format!("`{text}` is not the URL of a directory"),
                 "give a URL that begins with `https://`; the authority tells it",
             ));
@@ -30,7 +30,7 @@ text_kind!(
         let host = rest.and_then(|rest| rest.split(['/', '?']).next());
         let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
         if host.is_none_or(str::is_empty) || !is_plain {
-            return Err(Problem::new(
+            return Err(ValueError::new(
                 format!("`{text}` is not a URL that can be asked"),
                 "give one that begins with `http://` or `https://`, as in \
                  `\"http://127.0.0.1:8000/may-have-certificate\"`",
@@ -48,7 +48,7 @@ text_kind!(
         };
         match text.split_once('@') {
             Some((user, host)) if is_plain(user) && is_plain(host) => Ok(()),
-            _ => Err(Problem::new(
+            _ => Err(ValueError::new(
                 format!("`{text}` is not an address for mail"),
                 "give one address, without `mailto:`, as in `\"admin@example.org\"`",
             )),
@@ -77,7 +77,7 @@ impl ValueKind for Challenge {
         read_string(value, report, &Self::name(), |text| {
             let mut known = AcmeChallenge::ALL.into_iter();
             known.find(|challenge| challenge.name() == text).ok_or_else(|| {
-                Problem::new(
+                ValueError::new(
                     format!("`{text}` is not a challenge"),
                     format!("give {}", Self::name()),
                 )

@@ -7,7 +7,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{Problem, ValueKind, quoted, read_string, wrong_type};
+use super::{ValueError, ValueKind, quoted, read_string, wrong_type};
 use crate::diagnostic::MistakeCollector;
 use crate::values::{Count, Rate};
 
@@ -124,7 +124,7 @@ impl ValueKind for RateLimit {
     }
 }
 
-fn rate(text: &str) -> Result<Rate, Problem> {
+fn rate(text: &str) -> Result<Rate, ValueError> {
     if text == "off" {
         return Ok(Rate::OFF);
     }
@@ -134,7 +134,7 @@ fn rate(text: &str) -> Result<Rate, Problem> {
     });
     match parts {
         Some((count, seconds)) => Ok(Rate::new(count, seconds)),
-        None => Err(Problem::new(
+        None => Err(ValueError::new(
             format!("`{text}` is not a rate"),
             "give a whole number, at least 1, and a time: `\"50/s\"`, `\"600/m\"`, `\"5000/h\"`; \
              or `\"off\"`",
@@ -168,7 +168,7 @@ impl ValueKind for AutoCount {
             "auto" => Ok(Count::Auto),
             other => match other.parse() {
                 Ok(number) if number > 0 => Ok(Count::Exactly(number)),
-                _ => Err(Problem::new(format!("`{other}` is not a count"), help)),
+                _ => Err(ValueError::new(format!("`{other}` is not a count"), help)),
             },
         })
     }
@@ -264,9 +264,9 @@ impl ValueKind for AutoSize {
     }
 }
 
-fn size(text: &str) -> Result<u64, Problem> {
+fn size(text: &str) -> Result<u64, ValueError> {
     let help = "give a whole number and a unit: `\"64K\"`, `\"8M\"`, `\"1G\"` (1K is 1024 bytes)";
-    let problem = || Problem::new(format!("`{text}` is not a size"), help);
+    let problem = || ValueError::new(format!("`{text}` is not a size"), help);
     let (digits, unit) = split_unit(text);
     let number: u64 = digits.parse().map_err(|_| problem())?;
     let unit = unit.to_ascii_uppercase();
@@ -277,7 +277,7 @@ fn size(text: &str) -> Result<u64, Problem> {
     };
     number
         .checked_mul(1 << shift)
-        .ok_or_else(|| Problem::new(format!("`{text}` is too large"), help))
+        .ok_or_else(|| ValueError::new(format!("`{text}` is too large"), help))
 }
 
 /// A duration, such as `"30s"`. Zero is refused, because no time limit can be zero.
@@ -321,19 +321,22 @@ impl ValueKind for TimeSpan {
     }
 }
 
-fn span(text: &str) -> Result<Duration, Problem> {
+fn span(text: &str) -> Result<Duration, ValueError> {
     let help = "give a whole number and a unit: `\"500ms\"`, `\"30s\"`, `\"5m\"`, `\"1h\"`";
     let (digits, unit) = split_unit(text);
     let factor = SPAN_UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
     let (Ok(number), Some(factor)) = (digits.parse::<u64>(), factor) else {
-        return Err(Problem::new(format!("`{text}` is not a duration"), help));
+        return Err(ValueError::new(format!("`{text}` is not a duration"), help));
     };
     match number.checked_mul(factor) {
-        Some(0) => Err(Problem::new("the duration is zero", "give at least `\"1ms\"`")),
+        Some(0) => Err(ValueError::new("the duration is zero", "give at least `\"1ms\"`")),
         Some(milliseconds) if milliseconds <= LONGEST_SPAN => {
             Ok(Duration::from_millis(milliseconds))
         }
-        _ => Err(Problem::new(format!("`{text}` is too long"), "give at most 30 days, `\"720h\"`")),
+        _ => Err(ValueError::new(
+            format!("`{text}` is too long"),
+            "give at most 30 days, `\"720h\"`",
+        )),
     }
 }
 

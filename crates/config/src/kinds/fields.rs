@@ -4,7 +4,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::tables::{Table, read_pairs, show_pairs};
-use super::{Problem, ValueKind, quoted, read_string, wrong_type};
+use super::{ValueError, ValueKind, quoted, read_string, wrong_type};
 use crate::diagnostic::MistakeCollector;
 use crate::settings::FieldRule;
 
@@ -96,16 +96,16 @@ impl ValueKind for FieldName {
 }
 
 /// Refuses what is no name, and the fields that belong to the server.
-fn check_name(name: &str) -> Result<(), Problem> {
+fn check_name(name: &str) -> Result<(), ValueError> {
     let is_token = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
     if name.is_empty() || name.len() > 100 || !is_token {
-        return Err(Problem::new(
+        return Err(ValueError::new(
             format!("`{name}` is not the name of a field"),
             "use letters, digits, `-` and `_`, as in `Cache-Control`",
         ));
     }
     if OURS.iter().any(|ours| ours.eq_ignore_ascii_case(name)) {
-        return Err(Problem::new(
+        return Err(ValueError::new(
             format!("`{name}` is a field that the server makes itself"),
             "remove the line",
         ));
@@ -132,7 +132,7 @@ impl ValueKind for NameGlob {
             let is_path = text.starts_with('/') || !text.contains('/');
             let is_plain = !text.chars().any(char::is_control) && text.len() <= LONGEST_PATTERN;
             if text.is_empty() || !is_path || !is_plain {
-                return Err(Problem::new(
+                return Err(ValueError::new(
                     format!("`{text}` is neither a name nor a path"),
                     "give a name without `/`, as `*.css`, or a path that begins with `/`, as \
                      `/assets/**`",
@@ -165,7 +165,7 @@ impl ValueKind for TypeGlob {
             };
             let parts = text.split_once('/');
             if text.len() > 100 || !parts.is_some_and(|(one, two)| is_part(one) && is_part(two)) {
-                return Err(Problem::new(
+                return Err(ValueError::new(
                     format!("`{text}` is not a media type"),
                     "give a type such as `text/css`, or all of a kind, as `image/*`",
                 ));
@@ -197,7 +197,7 @@ impl ValueKind for ErrorPages {
     ) -> Option<Self::Value> {
         let pairs = read_pairs(value, report, &Self::name(), |status| match status.parse() {
             Ok(400..=599_u16) => Ok(()),
-            _ => Err(Problem::new(
+            _ => Err(ValueError::new(
                 format!("`{status}` is not the status of an error"),
                 "give a status from 400 to 599, as in `404 = \"/404.html\"`",
             )),
@@ -240,7 +240,7 @@ impl ValueKind for Charset {
             let is_name = |byte| u8::is_ascii_alphanumeric(&byte) || b"-_.:".contains(&byte);
             let is_word = ["on", "off"].iter().any(|word| text.eq_ignore_ascii_case(word));
             if text.is_empty() || text.len() > 40 || is_word || !text.bytes().all(is_name) {
-                return Err(Problem::new(
+                return Err(ValueError::new(
                     format!("`{text}` is not the name of a charset"),
                     "give a name such as `utf-8`, or leave the key out",
                 ));

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{Problem, ValueKind, quoted, read_string};
+use super::{ValueError, ValueKind, quoted, read_string};
 use crate::diagnostic::MistakeCollector;
 use crate::values::{Destination, Sandbox};
 
@@ -28,7 +28,7 @@ impl ValueKind for SandboxLevel {
         read_string(value, report, &Self::name(), |text| {
             let found = Sandbox::ALL.into_iter().find(|level| level.name() == text);
             found.ok_or_else(|| {
-                Problem::new(
+                ValueError::new(
                     format!("`{text}` is not a level of the sandbox"),
                     format!("give {}", Self::name()),
                 )
@@ -61,10 +61,10 @@ impl ValueKind for ConnectTo {
     }
 }
 
-fn destination(text: &str) -> Result<Destination, Problem> {
+fn destination(text: &str) -> Result<Destination, ValueError> {
     const FORMS: &str =
         "write `\"127.0.0.1:3306\"`, `\"*:443\"`, `\"unix:/run/mysqld/mysqld.sock\"` or `\"udp\"`";
-    let wrong = |what: &str| Problem::new(format!("`{text}` {what}"), FORMS);
+    let wrong = |what: &str| ValueError::new(format!("`{text}` {what}"), FORMS);
     if text == "udp" {
         return Ok(Destination::Udp);
     }
@@ -109,7 +109,7 @@ impl ValueKind for FunctionName {
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'\\');
             if text.is_empty() || !plain {
-                return Err(Problem::new(
+                return Err(ValueError::new(
                     format!("`{text}` is not the name of a function"),
                     "give each function on its own: `[\"exec\", \"shell_exec\"]`",
                 ));

@@ -4,7 +4,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::names::text_kind;
-use super::{Problem, Table, ValueKind, quoted, read_string, wrong_type};
+use super::{Table, ValueError, ValueKind, quoted, read_string, wrong_type};
 use crate::diagnostic::MistakeCollector;
 use crate::settings::Lane;
 
@@ -79,13 +79,13 @@ text_kind!(
     /// A path of URLs, with wildcards.
     PathGlob, "a path, perhaps with `*` and `?`", |text| {
         if !text.starts_with('/') || text.chars().any(char::is_control) || text.len() > LONGEST {
-            return Err(Problem::new(
+            return Err(ValueError::new(
                 format!("`{text}` is not the path of a URL"),
                 "begin with `/`, as in `/search` or `/api/*`",
             ));
         }
         if text.contains("//") || text.contains('#') {
-            return Err(Problem::new(
+            return Err(ValueError::new(
                 format!("no path of a URL is `{text}`"),
                 "write a path without `//` and `#`; `parameter` is for the query string",
             ));
@@ -99,7 +99,7 @@ text_kind!(
     MethodName, "a method", |text| {
         let is_token = text.bytes().all(|byte| byte.is_ascii_uppercase() || b"-_".contains(&byte));
         if text.is_empty() || !is_token {
-            return Err(Problem::new(
+            return Err(ValueError::new(
                 format!("`{text}` is not a method"),
                 "write it in capital letters, as in `POST`",
             ));
@@ -127,7 +127,7 @@ impl ValueKind for NamedValue {
             let name = text.split('=').next().unwrap_or_default();
             let is_plain = |byte: u8| byte.is_ascii_graphic() && !b";,&".contains(&byte);
             if name.is_empty() || text.len() > LONGEST || !text.bytes().all(is_plain) {
-                return Err(Problem::new(
+                return Err(ValueError::new(
                     format!("`{text}` is neither a name nor `NAME=VALUE`"),
                     "give a name as `session`, or a name and a value as `role=guest*`",
                 ));

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{List, Problem, Table, ValueKind, quoted, read_string, wrong_type};
+use super::{List, Table, ValueError, ValueKind, quoted, read_string, wrong_type};
 use crate::diagnostic::MistakeCollector;
 use crate::listener::{ListenAddress, ListenerSettings, UNIX};
 use crate::settings::ListenerTable;
@@ -181,7 +181,7 @@ impl ValueKind for Address {
         report: &mut MistakeCollector<'_>,
     ) -> Option<Vec<ListenAddress>> {
         read_string(value, report, "an address such as `\"127.0.0.1:8080\"`", |text| {
-            listen_addresses(text).map_err(|(message, help)| Problem::new(message, help))
+            listen_addresses(text).map_err(|(message, help)| ValueError::new(message, help))
         })
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{Problem, ValueKind, quoted, read_string};
+use super::{ValueError, ValueKind, quoted, read_string};
 use crate::diagnostic::MistakeCollector;
 use crate::log_format::LogFormat;
 use crate::system_log::SystemLog;
@@ -35,7 +35,7 @@ impl ValueKind for AccessLogTarget {
         report: &mut MistakeCollector<'_>,
     ) -> Option<AccessTarget> {
         read_string(value, report, &Self::name(), |text| {
-            AccessTarget::parse(text).map_err(|(message, help)| Problem::new(message, help))
+            AccessTarget::parse(text).map_err(|(message, help)| ValueError::new(message, help))
         })
     }
 }
@@ -91,8 +91,8 @@ impl ValueKind for ErrorLogTarget {
             (path, None) => Ok(Ok(ErrorTarget::File(PathBuf::from(path)))),
         };
         read_string(value, report, &Self::name(), |text| match parse(text) {
-            Ok(parsed) => parsed.map_err(|(message, help)| Problem::new(message, help)),
-            Err(message) => Err(Problem::new(message, format!("give {}", Self::name()))),
+            Ok(parsed) => parsed.map_err(|(message, help)| ValueError::new(message, help)),
+            Err(message) => Err(ValueError::new(message, format!("give {}", Self::name()))),
         })
     }
 }
@@ -123,7 +123,7 @@ impl ValueKind for Format {
         read_string(value, report, &Self::name(), |text| {
             let own = |format: &str| match LogFormat::parse(format) {
                 Ok(format) => Ok(AccessFormat::Own(format)),
-                Err((message, help)) => Err(Problem::new(message, help)),
+                Err((message, help)) => Err(ValueError::new(message, help)),
             };
             match text {
                 "combined" => Ok(AccessFormat::Combined),
@@ -131,7 +131,7 @@ impl ValueKind for Format {
                 "common" => own(COMMON),
                 "vhost_combined" => own(VHOST_COMBINED),
                 format if format.contains('%') => own(format),
-                other => Err(Problem::new(
+                other => Err(ValueError::new(
                     format!("`{other}` is not a log format"),
                     format!("give {}", Self::name()),
                 )),
@@ -163,7 +163,7 @@ impl ValueKind for LevelName {
     fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<LogLevel> {
         read_string(value, report, &Self::name(), |text| {
             LogLevel::from_name(text.as_bytes()).ok_or_else(|| {
-                Problem::new(
+                ValueError::new(
                     format!("`{text}` is not a log level"),
                     format!("give {}", Self::name()),
                 )

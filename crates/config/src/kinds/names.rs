@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{List, Problem, ValueKind, quoted, read_string};
+use super::{List, ValueError, ValueKind, quoted, read_string};
 use crate::diagnostic::MistakeCollector;
 use crate::values::{HostPattern, PoolMode, Sapi, UserName};
 
@@ -30,7 +30,7 @@ macro_rules! text_kind {
                 value: &Spanned<DeValue<'_>>,
                 report: &mut MistakeCollector<'_>,
             ) -> Option<String> {
-                let check: fn(&str) -> Result<(), Problem> = $check;
+                let check: fn(&str) -> Result<(), ValueError> = $check;
                 read_string(value, report, $words, |text| check(text).map(|()| text.to_owned()))
             }
         }
@@ -41,7 +41,7 @@ text_kind!(
     /// Any text but the empty one.
     Text, "a name", |text| {
         if text.is_empty() || text.contains('\0') {
-            return Err(Problem::new(
+            return Err(ValueError::new(
                 "the name is empty or holds a NUL",
                 "give a name, or leave the key out",
             ));
@@ -76,7 +76,7 @@ text_kind!(
     /// A name that is safe as one component of a path and in a log line.
     PlainName, "a name", |text| {
         if !is_plain_name(text) {
-            return Err(Problem::new(
+            return Err(ValueError::new(
                 format!("`{text}` is not a plain name"),
                 "use letters, digits, `.`, `_` and `-`, with no `.` or `-` at the start",
             ));
@@ -90,7 +90,7 @@ text_kind!(
     NamePattern, "a file name, perhaps with a `*` at its end", |text| {
         let stem = text.strip_suffix('*').unwrap_or(text);
         if stem.is_empty() || stem.contains(['/', '*', '\0']) {
-            return Err(Problem::new(
+            return Err(ValueError::new(
                 format!("`{text}` is not the name of a file or folder"),
                 "give one name without `/`; a `*` is allowed at its end only",
             ));
@@ -106,7 +106,7 @@ text_kind!(
         let is_path = text.starts_with('/') && text.len() > 1 && text.bytes().all(is_plain);
         let has_dots = text.split('/').any(|part| part == ".." || part == ".");
         if !is_path || text.contains("//") || has_dots {
-            return Err(Problem::new(
+            return Err(ValueError::new(
                 format!("`{text}` is not the path of a page"),
                 "begin with `/`, and use letters, digits, `.`, `_`, `~`, `-` and `/`",
             ));
@@ -123,7 +123,7 @@ text_kind!(
         };
         let parts = text.split_once('.');
         if !parts.is_some_and(|(major, minor)| is_number(major) && is_number(minor)) {
-            return Err(Problem::new(
+            return Err(ValueError::new(
                 format!("`{text}` is not a version of PHP"),
                 "give two numbers in quotes, as `\"8.2\"`",
             ));
@@ -144,7 +144,7 @@ text_kind!(
         if ["brotli", "substitute"].contains(&text) {
             return Ok(());
         }
-        Err(Problem::new(
+        Err(ValueError::new(
             format!("`{text}` is not a module that can be turned on"),
             "give `\"brotli\"` or `\"substitute\"`; all others are on, or not there",
         ))
@@ -156,13 +156,16 @@ text_kind!(
     Extension, "a file name's ending", |text| {
         let body = text.strip_prefix('.').unwrap_or_default();
         if body.is_empty() || !body.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-            return Err(Problem::new(
+            return Err(ValueError::new(
                 format!("`{text}` is not a file name's ending"),
                 "give a dot and letters or digits, as in `\".php\"`",
             ));
         }
         if body.eq_ignore_ascii_case("phps") {
-            return Err(Problem::new("`.phps` shows source code and does not run", "leave it out"));
+            return Err(ValueError::new(
+                "`.phps` shows source code and does not run",
+                "leave it out",
+            ));
         }
         Ok(())
     }
@@ -224,12 +227,12 @@ impl ValueKind for HostKind {
     }
 }
 
-fn host_pattern(text: &str) -> Result<HostPattern, Problem> {
+fn host_pattern(text: &str) -> Result<HostPattern, ValueError> {
     if text == "*" {
         return Ok(HostPattern::Default);
     }
     let problem =
-        |message: &str, help: &str| Err(Problem::new(format!("`{text}` {message}"), help));
+        |message: &str, help: &str| Err(ValueError::new(format!("`{text}` {message}"), help));
     if text.contains("://") || text.contains('/') {
         return problem(
             "is a URL or a path, not a host name",
@@ -322,7 +325,7 @@ impl ValueKind for SapiName {
     fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<Sapi> {
         read_string(value, report, &Self::name(), |text| {
             Sapi::ALL.into_iter().find(|sapi| sapi.name() == text).ok_or_else(|| {
-                Problem::new(
+                ValueError::new(
                     format!("`{text}` is not a name that PHP can run under here"),
                     format!("give {}", Self::name()),
                 )
@@ -348,7 +351,7 @@ impl ValueKind for ModeName {
     fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<PoolMode> {
         read_string(value, report, &Self::name(), |text| {
             PoolMode::ALL.into_iter().find(|mode| mode.name() == text).ok_or_else(|| {
-                Problem::new(
+                ValueError::new(
                     format!("`{text}` is no mode of a pool"),
                     format!("give {}", Self::name()),
                 )

@@ -3,7 +3,7 @@
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{List, Problem, Text, ValueKind, quoted, read_string};
+use super::{List, Text, ValueError, ValueKind, quoted, read_string};
 use crate::diagnostic::MistakeCollector;
 use crate::near;
 use crate::values::{AllowOverride, OverrideClass};
@@ -53,7 +53,7 @@ impl ValueKind for OverrideClasses {
     }
 }
 
-fn add(word: &str, allowed: &mut AllowOverride) -> Result<(), Problem> {
+fn add(word: &str, allowed: &mut AllowOverride) -> Result<(), ValueError> {
     let (name, options) = match word.split_once('=') {
         Some((name, options)) => (name, Some(options)),
         None => (word, None),
@@ -62,7 +62,7 @@ fn add(word: &str, allowed: &mut AllowOverride) -> Result<(), Problem> {
         (None, "all") => *allowed = AllowOverride::all(),
         (None, "none") => *allowed = AllowOverride::none(),
         (Some(_), "nonfatal") => {
-            return Err(Problem::new(
+            return Err(ValueError::new(
                 format!("`{word}`: a directive that is not allowed is always an error here"),
                 "leave it out: what a file says in vain must not go unnoticed",
             ));
@@ -87,7 +87,7 @@ fn add(word: &str, allowed: &mut AllowOverride) -> Result<(), Problem> {
     Ok(())
 }
 
-fn unknown(word: &str) -> Problem {
+fn unknown(word: &str) -> ValueError {
     let names = OverrideClass::ALL.map(OverrideClass::name);
     let lower = names.map(str::to_ascii_lowercase);
     let near = near::nearest(word, &lower.each_ref().map(String::as_str));
@@ -98,7 +98,7 @@ fn unknown(word: &str) -> Problem {
         Some(name) => format!("did you mean `{name}`?"),
         None => format!("give {}", OverrideClasses::name()),
     };
-    Problem::new(format!("`{word}` is no class of directives"), help)
+    ValueError::new(format!("`{word}` is no class of directives"), help)
 }
 
 /// The name of one of Apache's directives.
@@ -118,7 +118,7 @@ impl ValueKind for DirectiveName {
     fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
         read_string(value, report, "the name of a directive", |text| {
             if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-                return Err(Problem::new(
+                return Err(ValueError::new(
                     format!("`{text}` is not the name of a directive"),
                     "give one name in each string, as in `[\"Redirect\", \"RewriteRule\"]`",
                 ));
@@ -145,7 +145,7 @@ impl ValueKind for RuleLines {
     fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
         read_string(value, report, "directives in quotes", |text| {
             if text.contains('\0') {
-                return Err(Problem::new("the directives hold a NUL", "remove it"));
+                return Err(ValueError::new("the directives hold a NUL", "remove it"));
             }
             Ok(text.to_owned())
         })

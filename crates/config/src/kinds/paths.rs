@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{List, Problem, ValueKind, quoted, read_string};
+use super::{List, ValueError, ValueKind, quoted, read_string};
 use crate::diagnostic::MistakeCollector;
 use crate::values::{RootTemplate, Symlinks, TryStep};
 
@@ -31,15 +31,18 @@ impl ValueKind for FilePath {
     }
 }
 
-pub(super) fn check_path(text: &str) -> Result<(), Problem> {
+pub(super) fn check_path(text: &str) -> Result<(), ValueError> {
     if text.is_empty() || text.contains('\0') {
-        return Err(Problem::new(
+        return Err(ValueError::new(
             "the path is empty or holds a NUL",
             "give a path, or leave the key out",
         ));
     }
     if text.starts_with('~') {
-        return Err(Problem::new("`~` is not replaced by a home folder", "write the whole path"));
+        return Err(ValueError::new(
+            "`~` is not replaced by a home folder",
+            "write the whole path",
+        ));
     }
     Ok(())
 }
@@ -71,11 +74,11 @@ impl ValueKind for RootPath {
 
 const PLACEHOLDER: &str = "{host}";
 
-fn root(text: &str) -> Result<RootTemplate, Problem> {
+fn root(text: &str) -> Result<RootTemplate, ValueError> {
     check_path(text)?;
     let Some(at) = text.find(PLACEHOLDER) else {
         if text.contains(['{', '}']) {
-            return Err(Problem::new(
+            return Err(ValueError::new(
                 format!("`{text}` holds a brace"),
                 "the only placeholder is `{host}`",
             ));
@@ -84,10 +87,10 @@ fn root(text: &str) -> Result<RootTemplate, Problem> {
     };
     let (before, after) = (&text[..at], &text[at + PLACEHOLDER.len()..]);
     if after.contains(PLACEHOLDER) {
-        return Err(Problem::new("`{host}` stands twice in the path", "use it once"));
+        return Err(ValueError::new("`{host}` is twice in the path", "use it once"));
     }
     if [before, after].iter().any(|part| part.contains(['{', '}'])) {
-        return Err(Problem::new(
+        return Err(ValueError::new(
             format!("`{text}` holds another brace"),
             "the only placeholder is `{host}`",
         ));
@@ -95,7 +98,7 @@ fn root(text: &str) -> Result<RootTemplate, Problem> {
     let whole_component = (before.is_empty() || before.ends_with('/'))
         && (after.is_empty() || after.starts_with('/'));
     if !whole_component {
-        return Err(Problem::new(
+        return Err(ValueError::new(
             "`{host}` is not a whole component of the path",
             "put it between slashes, as in `\"/srv/www/{host}/public\"`",
         ));
@@ -129,7 +132,7 @@ impl ValueKind for SymlinkPolicy {
             "owner" => Ok(Symlinks::Owner),
             "follow" => Ok(Symlinks::Follow),
             "inside" => Ok(Symlinks::Inside),
-            other => Err(Problem::new(
+            other => Err(ValueError::new(
                 format!("`{other}` is not a policy for links"),
                 format!("give {}", Self::name()),
             )),
@@ -194,10 +197,10 @@ impl ValueKind for OneTryStep {
     }
 }
 
-fn step(text: &str) -> Result<TryStep, Problem> {
+fn step(text: &str) -> Result<TryStep, ValueError> {
     const FORMS: &str = "give `$uri`, `$uri/`, `$uri.html`, a path such as `/index.php`, or `=404`";
     let problem =
-        |message: &str, help: &str| Err(Problem::new(format!("`{text}` {message}"), help));
+        |message: &str, help: &str| Err(ValueError::new(format!("`{text}` {message}"), help));
     if let Some(status) = text.strip_prefix('=') {
         return match status.parse() {
             Ok(status @ 400..=599) => Ok(TryStep::Status(status)),

@@ -3,7 +3,7 @@
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{Flag, List, Problem, ValueKind, quoted, read_string};
+use super::{Flag, List, ValueError, ValueKind, quoted, read_string};
 use crate::diagnostic::MistakeCollector;
 use crate::listener::{Network, TrustedProxies};
 use crate::values::ForwardedField;
@@ -61,7 +61,7 @@ impl ValueKind for Proxy {
             "unix" => Ok(None),
             _ => Network::parse(text)
                 .map(Some)
-                .map_err(|(message, help)| Problem::new(message, help)),
+                .map_err(|(message, help)| ValueError::new(message, help)),
         })
     }
 }
@@ -114,7 +114,7 @@ impl ValueKind for ForwardedName {
         read_string(value, report, "the name of a field", |text| {
             let named = |field: &ForwardedField| field.name().eq_ignore_ascii_case(text);
             ForwardedField::ALL.into_iter().find(named).ok_or_else(|| {
-                Problem::new(
+                ValueError::new(
                     format!("`{text}` is not a field that tells more than an address"),
                     format!(
                         "give one of {}; a field with the address alone is `client_address_header`",
@@ -145,13 +145,13 @@ impl ValueKind for AddressField {
             let is_token =
                 |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
             if text.eq_ignore_ascii_case(ForwardedField::Forwarded.name()) {
-                return Err(Problem::new(
+                return Err(ValueError::new(
                     "Forwarded has more than an address",
                     "write `forwarded_fields = [\"Forwarded\"]` instead",
                 ));
             }
             if text.is_empty() || !text.bytes().all(is_token) {
-                return Err(Problem::new(
+                return Err(ValueError::new(
                     format!("`{text}` is not the name of a field"),
                     "give a name such as `\"CF-Connecting-IP\"`",
                 ));

@@ -7,7 +7,7 @@ use toml::de::DeValue;
 
 use super::paths::{check_path, is_plain_path};
 use super::tables::{read_pairs, show_pairs};
-use super::{Problem, ValueKind, quoted, read_string};
+use super::{ValueError, ValueKind, quoted, read_string};
 use crate::diagnostic::MistakeCollector;
 use crate::values::ContentCoding;
 
@@ -67,18 +67,21 @@ impl ValueKind for Coding {
         read_string(value, report, &Self::name(), |text| {
             let mut known = ContentCoding::ALL.into_iter();
             known.find(|coding| coding.token() == text).ok_or_else(|| {
-                Problem::new(format!("`{text}` is not a coding"), format!("give {}", Self::name()))
+                ValueError::new(
+                    format!("`{text}` is not a coding"),
+                    format!("give {}", Self::name()),
+                )
             })
         })
     }
 }
 
-fn check_prefix(prefix: &str) -> Result<(), Problem> {
+fn check_prefix(prefix: &str) -> Result<(), ValueError> {
     let inner = prefix.strip_prefix('/').and_then(|rest| rest.strip_suffix('/'));
     if prefix == "/" || inner.is_some_and(is_plain_path) {
         return Ok(());
     }
-    Err(Problem::new(
+    Err(ValueError::new(
         format!("`{prefix}` is not the path of a folder"),
         "write it decoded, with a slash at both ends and without `..`, as in `\"/protected/\"`",
     ))

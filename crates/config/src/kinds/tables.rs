@@ -6,7 +6,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::names::IncludePattern;
-use super::{List, Problem, ValueKind, quoted, read_string, wrong_type};
+use super::{List, ValueError, ValueKind, quoted, read_string, wrong_type};
 use crate::acme::Acme;
 use crate::diagnostic::MistakeCollector;
 use crate::section::ConfigTable;
@@ -206,7 +206,7 @@ impl ValueKind for Ini {
             let plain =
                 name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
             if name.is_empty() || !plain {
-                return Err(Problem::new(
+                return Err(ValueError::new(
                     format!("`{name}` is not a php.ini name"),
                     "use letters, digits, `.`, `_` and `-`, as in `\"opcache.memory_consumption\"`",
                 ));
@@ -259,10 +259,10 @@ impl ValueKind for VariableName {
     }
 }
 
-fn check_variable(name: &str) -> Result<(), Problem> {
+fn check_variable(name: &str) -> Result<(), ValueError> {
     let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !plain {
-        return Err(Problem::new(
+        return Err(ValueError::new(
             format!("`{name}` is not the name of an environment variable"),
             "use letters, digits and `_`",
         ));
@@ -287,7 +287,7 @@ pub(super) fn read_pairs(
     value: &Spanned<DeValue<'_>>,
     report: &mut MistakeCollector<'_>,
     expected: &str,
-    check_name: impl Fn(&str) -> Result<(), Problem>,
+    check_name: impl Fn(&str) -> Result<(), ValueError>,
 ) -> Option<Vec<(String, String)>> {
     let DeValue::Table(table) = value.get_ref() else {
         wrong_type(value, value.get_ref(), report, expected);
@@ -306,7 +306,7 @@ fn collect_pairs(
     table: &DeTable<'_>,
     prefix: &str,
     report: &mut MistakeCollector<'_>,
-    check_name: &impl Fn(&str) -> Result<(), Problem>,
+    check_name: &impl Fn(&str) -> Result<(), ValueError>,
     pairs: &mut Vec<(usize, String, String)>,
     sound: &mut bool,
 ) {

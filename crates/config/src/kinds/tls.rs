@@ -3,7 +3,7 @@
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{Problem, Table, ValueKind, quoted, read_string, wrong_type};
+use super::{Table, ValueError, ValueKind, quoted, read_string, wrong_type};
 use crate::diagnostic::MistakeCollector;
 use crate::settings::SiteTls;
 use crate::values::{CertificateSource, CipherPolicy, ClientVerify, TlsVersion};
@@ -120,7 +120,7 @@ impl ValueKind for SourceName {
             "files" => Ok(CertificateSource::Files),
             "internal" => Ok(CertificateSource::Internal),
             "auto" => Ok(CertificateSource::Auto),
-            other => Err(Problem::new(
+            other => Err(ValueError::new(
                 format!("`{other}` is no source of certificates"),
                 "give `\"auto\"`, `\"internal\"`, or `{ cert = \"FILE\", key = \"FILE\" }`",
             )),
@@ -149,11 +149,11 @@ impl ValueKind for OldestTls {
         read_string(value, report, &Self::name(), |text| match text {
             "1.2" => Ok(TlsVersion::Tls12),
             "1.3" => Ok(TlsVersion::Tls13),
-            "1.0" | "1.1" => Err(Problem::new(
+            "1.0" | "1.1" => Err(ValueError::new(
                 format!("TLS {text} is broken, and this server does not have it"),
                 format!("give {}", Self::name()),
             )),
-            other => Err(Problem::new(
+            other => Err(ValueError::new(
                 format!("`{other}` is no version of TLS"),
                 format!("give {}", Self::name()),
             )),
@@ -185,7 +185,7 @@ impl ValueKind for Ciphers {
         read_string(value, report, &Self::name(), |text| match text {
             "modern" => Ok(CipherPolicy::Modern),
             "intermediate" => Ok(CipherPolicy::Intermediate),
-            other => Err(Problem::new(
+            other => Err(ValueError::new(
                 format!("`{other}` is no list of ciphers"),
                 format!("give {}", Self::name()),
             )),
@@ -217,7 +217,7 @@ impl ValueKind for Verify {
         read_string(value, report, &Self::name(), |text| match text {
             "require" => Ok(ClientVerify::Require),
             "optional" => Ok(ClientVerify::Optional),
-            other => Err(Problem::new(
+            other => Err(ValueError::new(
                 format!("`{other}` says nothing about clients without a certificate"),
                 format!("give {}", Self::name()),
             )),
@@ -252,7 +252,7 @@ impl ValueKind for TransportSecurity {
             if parts.clone().filter(is_age).count() == 1 && parts.all(|part| is_known(&part)) {
                 return Ok(text.to_owned());
             }
-            Err(Problem::new(
+            Err(ValueError::new(
                 format!("`{text}` is no value of Strict-Transport-Security"),
                 format!("give {}", Self::name()),
             ))

@@ -3,7 +3,7 @@
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{Problem, ValueKind, quoted, read_string};
+use super::{ValueError, ValueKind, quoted, read_string};
 use crate::diagnostic::MistakeCollector;
 use crate::values::Upstream;
 
@@ -26,9 +26,10 @@ impl ValueKind for UpstreamUrl {
     }
 }
 
-fn parse(text: &str) -> Result<Upstream, Problem> {
+fn parse(text: &str) -> Result<Upstream, ValueError> {
     const FORMS: &str = "write `\"http://127.0.0.1:3000\"` or `\"unix:/run/app.sock|http://app\"`";
-    let wrong = |message: &str, help: &str| Err(Problem::new(format!("`{text}` {message}"), help));
+    let wrong =
+        |message: &str, help: &str| Err(ValueError::new(format!("`{text}` {message}"), help));
     let Some((upstream, rest)) = Upstream::split(text.as_bytes()) else {
         return wrong("is not the URL of a server", FORMS);
     };
@@ -41,8 +42,8 @@ fn parse(text: &str) -> Result<Upstream, Problem> {
     Ok(upstream)
 }
 
-/// Whether this can be the name of a host (RFC 1123 §2.1). Text whose last part begins with a digit
-/// is an address with a mistake.
+/// Returns whether this can be the name of a host (RFC 1123 §2.1). Text whose last part begins with
+/// a digit is an address with a mistake.
 fn is_name(host: &str) -> bool {
     let host = host.strip_suffix('.').unwrap_or(host);
     let is_label = |label: &str| {

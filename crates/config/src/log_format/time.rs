@@ -126,7 +126,7 @@ fn read_field(rest: &mut std::str::Chars<'_>, field: &mut TimeField) -> Option<c
     }
 }
 
-/// Parses what stands in the braces of `%{…}t`. `None`: it has a line break.
+/// Parses the text in the braces of `%{…}t`. `None`: it has a line break.
 pub(super) fn parse(argument: &str) -> Option<(LoggedTime, TimeForm)> {
     let (time, form) = match (argument.strip_prefix("begin"), argument.strip_prefix("end")) {
         (Some(""), _) => (LoggedTime::Begin, ""),

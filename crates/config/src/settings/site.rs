@@ -189,7 +189,7 @@ section! {
         /// `queue`, the time that a script's request waited for a worker; `php`, the time that the
         /// script took to begin its response; `total`, the time since the request's arrival.
         server_timing ("server_timing"): bool as Flag = false,
-            "How long scripts take helps who guesses what they do.";
+            "The times help attackers who guess what scripts do.";
         /// The compressed files that are looked for beside a file: `style.css.br`, `style.css.zst`,
         /// `style.css.gz`. A client that accepts the coding gets that file in place of `style.css`,
         /// with its media type. The client's preference (`q`) counts, then the order of this list.
@@ -301,7 +301,7 @@ impl SiteSettings {
         }
     }
 
-    /// Whether the site answers on a listener.
+    /// Returns whether the site answers on a listener.
     pub fn answers_on(&self, listener: &ListenerSettings) -> bool {
         self.listen.is_empty() || self.listen.contains(&listener.address)
     }

@@ -67,7 +67,7 @@ section! {
 }
 
 impl SiteTls {
-    /// Whether the site has certificates.
+    /// Returns whether the site has certificates.
     pub fn is_on(&self) -> bool {
         self.source != CertificateSource::Files || !self.cert.is_empty()
     }

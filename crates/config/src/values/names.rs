@@ -59,7 +59,7 @@ pub enum HostPattern {
 }
 
 impl HostPattern {
-    /// Whether the pattern lists `host`, which is in lower case. `*` lists none.
+    /// Returns whether the pattern lists `host`, which is in lower case. `*` lists none.
     pub fn lists(&self, host: &str) -> bool {
         match self {
             HostPattern::Exact(name) => name == host,

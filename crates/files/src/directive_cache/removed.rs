@@ -47,7 +47,7 @@ impl RemovedRules {
         unused.iter().map(|(weight, _)| weight).sum()
     }
 
-    /// Whether threads had removed rules when they were last looked at.
+    /// Returns whether threads had removed rules when they were last looked at.
     pub(super) fn is_empty(&self) -> bool {
         lock(&self.waiting).is_empty()
     }

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use howdah_config::{Config, ContentCoding};
-use howdah_files::{Answer, FileBody, Representation, Store, StoreLimits};
+use howdah_files::{Answer, FileBody, FileStore, Representation, StoreLimits};
 use howdah_http::{Method, Request, ResponseHead};
-use howdah_site::{Client, DocumentHost, DocumentPath, Host, PathKind, Scratch, Sites};
+use howdah_site::{ClientRequest, DocumentHost, DocumentPath, Host, PathKind, Scratch, Sites};
 
 /// A folder that is removed at the end of the test, with a document root `www` in it.
 pub struct Folder(PathBuf);
@@ -74,7 +74,7 @@ impl Drop for Folder {
 
 /// A store in front of one document root, under one rule for links.
 pub struct Counter {
-    pub store: Store,
+    pub store: FileStore,
     sites: Sites,
     /// The host that is asked for.
     pub host: &'static str,
@@ -102,7 +102,7 @@ impl Counter {
     pub fn of(text: &str, limits: StoreLimits) -> Counter {
         let sites = Sites::compile(&Config::parse(text, "test.toml").unwrap());
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-        let mut store = Store::new(limits);
+        let mut store = FileStore::new(limits);
         store.tick(now);
         Counter { store, sites, host: "", now }
     }
@@ -171,9 +171,9 @@ pub fn path_on(sites: &Sites, host: &[u8], name: &str) -> DocumentPath {
 }
 
 /// A client of this machine with that request.
-pub fn client(request: &Request) -> Client<'_> {
+pub fn client(request: &Request) -> ClientRequest<'_> {
     let end = SocketAddr::from(([127, 0, 0, 1], 80));
-    Client::new(request, end, end, 0)
+    ClientRequest::new(request, end, end, 0)
 }
 
 /// An answer, with its content as a client gets it.
@@ -291,7 +291,7 @@ pub fn append(path: &Path, content: &str) {
         .unwrap();
 }
 
-/// Whether the test runs as root, who may give files away but is refused none.
+/// Returns whether the test runs as root, who may give files away but is refused none.
 pub fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     fs::metadata("/proc/self").unwrap().uid() == 0

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::{MOST_REMARKS, SECTIONS, arguments, sections, unsupported};
-use crate::directive::{Arguments, Call, Overrides, SectionEdge, Support};
+use crate::directive::{Arguments, DirectiveCall, Overrides, SectionEdge, Support};
 use crate::excerpt::Excerpt;
 use crate::language::{Item, Parsed};
 use crate::mistake::{Complaint, Mistake, MistakeKind, Place, Severity};
 use crate::near::nearest;
 use crate::registry::{self, Registered};
 use crate::scope::{CompileContext, Scope};
-use crate::settings::Settings;
+use crate::settings::DirectiveSettings;
 
 pub(super) struct Compiler<'c> {
     excerpt: Excerpt<'c>,
@@ -52,7 +52,7 @@ impl<'c> Compiler<'c> {
 
     /// Apache reads the whole file before it looks at the first directive, so mistakes of the
     /// language come first.
-    pub(super) fn run(&mut self, parsed: &Parsed) -> Settings {
+    pub(super) fn run(&mut self, parsed: &Parsed) -> DirectiveSettings {
         for fault in &parsed.faults {
             let hint = fault.hint.map(str::to_owned);
             self.remark(fault.line, fault.column, MistakeKind::Syntax, fault.message.clone(), hint);
@@ -67,7 +67,7 @@ impl<'c> Compiler<'c> {
                 hint,
             );
         }
-        let mut settings = Settings::default();
+        let mut settings = DirectiveSettings::default();
         let context = SectionContext {
             scope: Scope::new(self.context),
             overrides: self.context.overrides,
@@ -85,7 +85,7 @@ impl<'c> Compiler<'c> {
     pub(super) fn walk(
         &mut self,
         items: &[Item],
-        settings: &mut Settings,
+        settings: &mut DirectiveSettings,
         context: &SectionContext<'_>,
     ) {
         for item in items {
@@ -93,7 +93,12 @@ impl<'c> Compiler<'c> {
         }
     }
 
-    fn item(&mut self, item: &Item, settings: &mut Settings, context: &SectionContext<'_>) {
+    fn item(
+        &mut self,
+        item: &Item,
+        settings: &mut DirectiveSettings,
+        context: &SectionContext<'_>,
+    ) {
         self.written_out += written_out(&item.raw);
         if self.written_out > MOST_WRITTEN_OUT {
             let message =
@@ -188,7 +193,7 @@ impl<'c> Compiler<'c> {
         &mut self,
         directive: &'static Registered,
         item: &Item,
-        settings: &mut Settings,
+        settings: &mut DirectiveSettings,
         context: &SectionContext<'_>,
     ) {
         let words = match arguments::split(directive, &item.raw) {
@@ -209,7 +214,7 @@ impl<'c> Compiler<'c> {
             Support::Full | Support::Differs(_) => {}
         }
         let place = self.place(item);
-        let mut call = Call {
+        let mut call = DirectiveCall {
             name: &item.name,
             raw: &item.raw,
             words: &words,
@@ -237,7 +242,7 @@ impl<'c> Compiler<'c> {
     }
 
     /// Records a directive's error in its arguments.
-    fn complain(&mut self, item: &Item, settings: &mut Settings, complaint: Complaint) {
+    fn complain(&mut self, item: &Item, settings: &mut DirectiveSettings, complaint: Complaint) {
         if !complaint.refused {
             return self.blame(item, MistakeKind::Argument, complaint);
         }

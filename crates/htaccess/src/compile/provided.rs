@@ -30,7 +30,8 @@ pub fn module_names(chosen: &[Box<str>]) -> String {
     names.join(" ")
 }
 
-/// Whether `<IfModule name>` holds. `chosen`: the modules that the site's configuration names.
+/// Returns whether `<IfModule name>` holds. `chosen`: the modules that the site's configuration
+/// names.
 pub fn is_provided(name: &[u8], chosen: &[Box<str>]) -> bool {
     named(name).is_some_and(|module| is_found(module, chosen))
 }

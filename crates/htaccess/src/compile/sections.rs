@@ -10,7 +10,7 @@ use crate::language::{Item, word, words};
 use crate::mistake::{Complaint, MistakeKind};
 use crate::pattern::Pattern;
 use crate::scope;
-use crate::settings::{Branch, ConditionalSection, FileNames, FilesSection, Settings};
+use crate::settings::{Branch, ConditionalSection, DirectiveSettings, FileNames, FilesSection};
 
 /// A section of the language, for the manual and `<IfSection>`.
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +104,7 @@ pub(super) fn find(name: &str) -> Option<&'static Section> {
     SECTIONS.iter().find(|section| section.name.eq_ignore_ascii_case(name))
 }
 
-/// Whether a section of that name exists; the name begins with `<`.
+/// Returns whether a section of that name exists; the name begins with `<`.
 pub(super) fn is_section(name: &str) -> bool {
     find(name).is_some()
 }
@@ -120,7 +120,7 @@ impl Compiler<'_> {
         &mut self,
         section: &'static Section,
         item: &Item,
-        settings: &mut Settings,
+        settings: &mut DirectiveSettings,
         context: &SectionContext<'_>,
     ) {
         let name = section.name;
@@ -152,7 +152,7 @@ impl Compiler<'_> {
         section: &'static Section,
         item: &Item,
         list: &[u8],
-        settings: &mut Settings,
+        settings: &mut DirectiveSettings,
         context: &SectionContext<'_>,
     ) {
         match scope::limit(section.name, list, context.scope.methods.as_ref()) {
@@ -170,7 +170,7 @@ impl Compiler<'_> {
         section: &'static Section,
         item: &Item,
         arguments: &[u8],
-        settings: &mut Settings,
+        settings: &mut DirectiveSettings,
         context: &SectionContext<'_>,
     ) {
         let mut rest = arguments;
@@ -184,7 +184,7 @@ impl Compiler<'_> {
         } else {
             Ok(names(&named))
         };
-        let mut inner = Settings::default();
+        let mut inner = DirectiveSettings::default();
         let mut inside = context.inside(section.name);
         inside.scope.in_files = true;
         inside.scope.folder = folder(&named);
@@ -209,7 +209,7 @@ impl Compiler<'_> {
         section: &'static Section,
         item: &Item,
         arguments: &[u8],
-        settings: &mut Settings,
+        settings: &mut DirectiveSettings,
         context: &SectionContext<'_>,
     ) {
         let mut rest = arguments;
@@ -218,7 +218,7 @@ impl Compiler<'_> {
             "<Else" => Ok(None),
             _ => Expression::condition(&text).map(|condition| Some(Arc::new(condition))),
         };
-        let mut inner = Settings::default();
+        let mut inner = DirectiveSettings::default();
         let mut inside = context.inside(section.name);
         inside.scope.in_condition = true;
         inside.scope.folder = folder(b"*If");
@@ -261,7 +261,7 @@ impl Compiler<'_> {
     }
 
     /// Adds an `<ElseIf>` or `<Else>` to the section before it.
-    fn add_branch(&mut self, branch: Branch, item: &Item, settings: &mut Settings) {
+    fn add_branch(&mut self, branch: Branch, item: &Item, settings: &mut DirectiveSettings) {
         let goes_on = |chain: &&mut Arc<ConditionalSection>| {
             chain.branches.last().is_some_and(|last| last.condition.is_some())
         };
@@ -330,7 +330,7 @@ fn names(path: &[u8]) -> FileNames {
     }
 }
 
-/// Whether a name is a pattern of the shell's (`apr_fnmatch_test`).
+/// Returns whether a name is a pattern of the shell's (`apr_fnmatch_test`).
 fn is_wildcard(name: &[u8]) -> bool {
     let mut open = false;
     let mut bytes = name.iter();

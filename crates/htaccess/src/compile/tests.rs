@@ -1,8 +1,8 @@
 use super::{CompileContext, compile, compile_asking};
 use crate::directive::Overrides;
 use crate::mistake::MistakeKind;
+use crate::settings::DirectiveSettings;
 use crate::settings::FileNames;
-use crate::settings::Settings;
 
 fn context() -> CompileContext {
     CompileContext::new("f", b"/site/")
@@ -237,8 +237,8 @@ fn sections_of_both_folders_apply() {
     let (above, below) = (sections("a"), sections("b"));
     for (merged, expected) in [
         (above.merge(&below), "<Files a> <Files b>"),
-        (above.merge(&Settings::default()), "<Files a>"),
-        (Settings::default().merge(&below), "<Files b>"),
+        (above.merge(&DirectiveSettings::default()), "<Files a>"),
+        (DirectiveSettings::default().merge(&below), "<Files b>"),
     ] {
         let texts: Vec<&str> = merged.files.iter().map(|section| &*section.text).collect();
         assert_eq!(texts.join(" "), expected);
@@ -408,7 +408,7 @@ fn chains_of_conditions() {
     let text = "<If true>\n</If>\n<ElseIf true>\n</ElseIf>\n<Else>\n</Else>\n<If false>\n\
         <If true>\n</If>\n</If>";
     let compiled = compile(text.as_bytes(), &context());
-    let lengths = |settings: &Settings| -> Vec<usize> {
+    let lengths = |settings: &DirectiveSettings| -> Vec<usize> {
         settings.conditions.iter().map(|chain| chain.branches.len()).collect()
     };
     assert_eq!(lengths(&compiled.settings), [3, 1]);

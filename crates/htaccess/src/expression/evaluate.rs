@@ -34,7 +34,7 @@ const TOO_MUCH: &str = "the directives take too much work on this request";
 type Evaluated<T> = Result<T, String>;
 
 impl ExpressionEvaluation<'_, '_> {
-    /// Whether a condition at that depth holds.
+    /// Returns whether a condition at that depth holds.
     pub(super) fn holds(&mut self, condition: &Condition, depth: u32) -> Evaluated<bool> {
         let depth = deeper(depth)?;
         let meter = self.transaction.client.meter();
@@ -65,7 +65,7 @@ impl ExpressionEvaluation<'_, '_> {
         }
     }
 
-    /// Whether the test holds for one of the words.
+    /// Returns whether the test holds for one of the words.
     fn comes_to(&mut self, conditions: &[Condition], wanted: bool, depth: u32) -> Evaluated<bool> {
         for condition in conditions {
             if self.holds(condition, depth)? == wanted {

@@ -171,7 +171,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Whether `m` and this byte begin a regular expression, rather than a name.
+    /// Returns whether `m` and this byte begin a regular expression, rather than a name.
     fn begins_regex(&self, delimiter: u8) -> bool {
         match delimiter {
             b'_' => self.run(self.at, is_word) == 2,

@@ -5,15 +5,15 @@ use std::borrow::Cow;
 use memchr::memchr;
 
 use super::{
-    Conditions, DEEPEST, Fault, Item, LONGEST_LINE, Lines, LogicalLine, Parsed, locate, word,
+    Conditions, DEEPEST, Item, LONGEST_LINE, Lines, LogicalLine, Parsed, SyntaxError, locate, word,
 };
 
 pub(super) struct Parser<'p> {
     source: &'p [u8],
     lines: Lines<'p>,
     conditions: &'p mut dyn Conditions,
-    faults: Vec<Fault>,
-    doubts: Vec<Fault>,
+    faults: Vec<SyntaxError>,
+    doubts: Vec<SyntaxError>,
     depth: usize,
 }
 
@@ -83,7 +83,7 @@ impl<'p> Parser<'p> {
         if line.has_nul {
             let (number, column) = locate(self.source, (line.start, line.number), usize::MAX);
             let message = "a NUL byte, which hides the rest of its line".to_owned();
-            self.doubts.push(Fault {
+            self.doubts.push(SyntaxError {
                 line: number,
                 column,
                 message,
@@ -279,7 +279,7 @@ impl<'p> Parser<'p> {
 
     fn fault(&mut self, line: &LogicalLine<'_>, index: usize, message: String) {
         let (number, column) = locate(self.source, (line.start, line.number), line.lead + index);
-        self.faults.push(Fault {
+        self.faults.push(SyntaxError {
             line: number,
             column,
             message,
@@ -292,8 +292,8 @@ fn same_name(tag: &[u8], section: &Item) -> bool {
     tag.eq_ignore_ascii_case(&section.name.as_bytes()[1..])
 }
 
-fn fault_at(item: &Item, message: String) -> Fault {
-    Fault {
+fn fault_at(item: &Item, message: String) -> SyntaxError {
+    SyntaxError {
         line: item.line,
         column: item.column,
         message,

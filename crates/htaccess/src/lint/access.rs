@@ -53,7 +53,7 @@ impl<'r> ScopeRules<'r> {
             .find(|directive| directive.name == name && directive.says(1, "all"))
     }
 
-    /// Whether a rule here denies access.
+    /// Returns whether a rule here denies access.
     fn protects(&self) -> bool {
         self.old.iter().any(|directive| directive.name == "deny")
             || self

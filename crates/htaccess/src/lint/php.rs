@@ -38,7 +38,7 @@ fn setting(directive: &Use<'_>, report: &mut LintReport<'_>) {
     }
 }
 
-/// Whether a handler or a media type makes PHP run the file.
+/// Returns whether a handler or a media type makes PHP run the file.
 fn is_php(name: &[u8]) -> bool {
     let name = name.to_ascii_lowercase();
     (name.starts_with(b"application/x-httpd-php") && name != b"application/x-httpd-php-source")

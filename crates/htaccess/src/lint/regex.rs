@@ -97,8 +97,8 @@ enum Quantifier {
     Possessive,
 }
 
-/// Whether a group that can be split in many ways is repeated without bound: `(a+)+`, `(\w+\s?)*`,
-/// `(.*)*`.
+/// Returns whether a group that can be split in many ways is repeated without bound: `(a+)+`,
+/// `(\w+\s?)*`, `(.*)*`.
 pub(super) fn is_explosive(pattern: &[u8]) -> bool {
     let mut groups: Vec<GroupFacts> = Vec::new();
     let mut group = GroupFacts::default();

@@ -34,7 +34,7 @@ pub(super) fn check(file: &LintedFile<'_>, report: &mut LintReport<'_>) {
     }
 }
 
-/// Whether a rule answers with 403, 404 or 410.
+/// Returns whether a rule answers with 403, 404 or 410.
 pub(super) fn refuses(rule: &Use<'_>) -> bool {
     let flags = RuleFlags::read(arguments::split(&rule.item.raw).and_then(|words| words.flags));
     flags.refuses || flags.has(&["F", "forbidden", "G", "gone"])
@@ -290,7 +290,7 @@ fn never_matches(item: &Item, pattern: &[u8], is_server: bool, report: &mut Lint
 struct RuleFlags {
     names: Vec<Vec<u8>>,
     skipped: Option<u32>,
-    /// `R=404` and the like end the rules as F does.
+    /// `R=404` and other errors end the rules as F does.
     refuses: bool,
 }
 
@@ -323,7 +323,7 @@ impl RuleFlags {
         })
     }
 
-    /// Whether no further rule is tried once this one has matched.
+    /// Returns whether no further rule is tried once this one has matched.
     fn ends(&self) -> bool {
         self.refuses || self.has(&["L", "last", "END", "F", "forbidden", "G", "gone"])
     }

@@ -26,7 +26,7 @@ pub(super) fn check(file: &LintedFile<'_>, report: &mut LintReport<'_>) {
     }
 }
 
-/// Whether the order of directives of this name matters, so that the same line twice may be
+/// Returns whether the order of directives of this name matters, so that the same line twice may be
 /// intended.
 fn is_ordered(directive: &Use<'_>) -> bool {
     matches!(

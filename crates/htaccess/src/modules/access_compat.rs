@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use howdah_http::Status;
 
-use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::directive::{Apply, Arguments, Directive, DirectiveCall, Overrides, Support};
 use crate::evaluation_context::EvaluationContext;
 use crate::host::LookedUp;
-use crate::merge::{Merge, Shared, edit};
+use crate::merge::{Merge, SharedConfig, edit};
 use crate::method_set::MethodSet;
 use crate::mistake::{Complaint, Place};
 use crate::module::{ApacheModule, ModuleConfig, Presence};
@@ -74,8 +74,8 @@ pub(crate) const APACHE_MODULES: &[ApacheModule] = &[ApacheModule::new(
 )];
 
 impl Config {
-    /// Whether `Satisfy Any` is in force: either the address or the user has to be allowed, and not
-    /// both.
+    /// Returns whether `Satisfy Any` is in force: either the address or the user has to be allowed,
+    /// and not both.
     pub(crate) fn any_suffices(&self, method: MethodSet) -> bool {
         self.any.meets(method)
     }
@@ -128,7 +128,7 @@ pub(crate) fn check(
     Err(Denial::Status(Status::FORBIDDEN))
 }
 
-/// Whether one of the rules matches the client.
+/// Returns whether one of the rules matches the client.
 fn matches(
     tx: &mut Transaction<'_>,
     rules: &[AccessRule],
@@ -233,7 +233,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     },
 ];
 
-fn order(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn order(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     let order = match &call.word(0).to_ascii_lowercase()[..] {
         b"allow,deny" => AccessOrder::AllowDeny,
         b"deny,allow" => AccessOrder::DenyAllow,
@@ -248,19 +248,19 @@ fn order(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> 
     Ok(())
 }
 
-fn allow(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn allow(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     let rules = rules(call)?;
     edit(shared).allows.extend(rules);
     Ok(())
 }
 
-fn deny(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn deny(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     let rules = rules(call)?;
     edit(shared).denies.extend(rules);
     Ok(())
 }
 
-fn rules(call: &Call<'_>) -> Result<Vec<AccessRule>, Complaint> {
+fn rules(call: &DirectiveCall<'_>) -> Result<Vec<AccessRule>, Complaint> {
     if !call.word(0).eq_ignore_ascii_case(b"from") {
         return Err(Complaint::about(0, format!("{} is followed by \"from\"", call.name)));
     }
@@ -305,7 +305,7 @@ fn clients(word: &[u8]) -> Result<ClientTest, String> {
     }
 }
 
-fn satisfy(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn satisfy(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     let methods = MethodSet::within(call.scope);
     let config = edit(shared);
     config.any = match &call.word(0).to_ascii_lowercase()[..] {

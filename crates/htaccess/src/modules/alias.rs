@@ -77,7 +77,7 @@ pub(crate) const APACHE_MODULES: &[ApacheModule] =
     &[ApacheModule::new("mod_alias.c", "alias_module", Some("Redirect"), Presence::Debian)];
 
 impl Config {
-    /// Whether there is a redirect.
+    /// Returns whether there is a redirect.
     pub(crate) fn redirects(&self) -> bool {
         self.everything.is_some() || !self.redirects.is_empty()
     }

@@ -6,9 +6,11 @@ mod section;
 
 use std::sync::Arc;
 
-use crate::directive::{Apply, Arguments, Call, Directive, Overrides, SectionEdge, Support};
+use crate::directive::{
+    Apply, Arguments, Directive, DirectiveCall, Overrides, SectionEdge, Support,
+};
 use crate::evaluation_context::EvaluationContext;
-use crate::merge::{Merge, Shared, edit};
+use crate::merge::{Merge, SharedConfig, edit};
 use crate::method_set::MethodSet;
 use crate::mistake::{Complaint, Place};
 use crate::module::{ApacheModule, ModuleConfig, Presence};
@@ -87,7 +89,8 @@ impl Config {
         }
     }
 
-    /// Whether only `section` counts: AuthMerging Off removes the site's own `Require` as well.
+    /// Returns whether only `section` counts: AuthMerging Off removes the site's own `Require` as
+    /// well.
     fn is_cleared(&self) -> bool {
         self.is_detached || self.merging == Some(Merging::Off)
     }
@@ -225,23 +228,32 @@ const fn container(
     }
 }
 
-fn require_all(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn require_all(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     contain(call, shared, Logic::All, false)
 }
 
-fn require_any(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn require_any(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     contain(call, shared, Logic::Any, false)
 }
 
-fn require_none(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn require_none(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     contain(call, shared, Logic::Any, true)
 }
 
 /// Opens a container, which takes the directives that follow; or closes it, and adds it to the
 /// container around it.
 fn contain(
-    call: &Call<'_>,
-    shared: &mut Shared<Config>,
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
     logic: Logic,
     is_negated: bool,
 ) -> Result<(), Complaint> {
@@ -261,7 +273,7 @@ fn contain(
     config.add(Arc::unwrap_or_clone(inner))
 }
 
-fn require(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn require(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     let (is_negated, requirement) = Requirement::parse(call)?;
     let config: &mut Config = edit(shared);
     config.add(RequireSection {
@@ -272,7 +284,10 @@ fn require(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint
     })
 }
 
-fn auth_merging(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn auth_merging(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     let merging = match &call.word(0).to_ascii_lowercase()[..] {
         b"off" => Merging::Off,
         b"and" => Merging::With(Logic::All),
@@ -285,8 +300,8 @@ fn auth_merging(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Comp
 }
 
 fn authz_send_forbidden_on_failure(
-    call: &Call<'_>,
-    shared: &mut Shared<Config>,
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
 ) -> Result<(), Complaint> {
     let config: &mut Config = edit(shared);
     config.forbidden_on_failure = Some(call.flag());

@@ -108,12 +108,12 @@ impl Config {
         self.readme.as_deref()
     }
 
-    /// Whether entries are listed that the client may not see (401, 403).
+    /// Returns whether entries are listed that the client may not see (401, 403).
     pub fn shows_forbidden(&self) -> bool {
         self.settled().options.has(AutoindexOptions::SHOW_FORBIDDEN)
     }
 
-    /// Whether the page gets the folder's Last-Modified and ETag.
+    /// Returns whether the page gets the folder's Last-Modified and ETag.
     pub fn tracks_modified(&self) -> bool {
         self.settled().options.has(AutoindexOptions::TRACK_MODIFIED)
     }

@@ -109,7 +109,7 @@ impl Config {
         self.file_etag.in_force()
     }
 
-    /// Whether SetHandler is in force.
+    /// Returns whether SetHandler is in force.
     pub fn sets_handler(&self) -> bool {
         self.handler.is_some()
     }
@@ -194,8 +194,8 @@ impl Merge for Config {
 }
 
 impl ModuleConfig for Config {
-    /// Whether there is nothing but Options, AcceptPathInfo, ForceType and SetHandler, which have
-    /// no effect once the handler of a request is known.
+    /// Returns whether there is nothing but Options, AcceptPathInfo, ForceType and SetHandler,
+    /// which have no effect once the handler of a request is known.
     fn is_silent(&self) -> bool {
         self.error_documents.is_empty()
             && self.file_etag == etag::EtagSetting::default()

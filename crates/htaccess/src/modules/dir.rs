@@ -3,8 +3,8 @@
 
 use howdah_http::Status;
 
-use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
-use crate::merge::{Merge, Shared, edit};
+use crate::directive::{Apply, Arguments, Directive, DirectiveCall, Overrides, Support};
+use crate::merge::{Merge, SharedConfig, edit};
 use crate::mistake::Complaint;
 use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::number;
@@ -122,7 +122,10 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
 /// The index files that one file may name at most: each is looked for at a request for a folder.
 const MOST_NAMES: usize = 1000;
 
-fn directory_index(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn directory_index(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     let config = edit(shared);
     let names = call.words.iter().take_while(|word| !word.is_empty());
     let mut names: Vec<Box<[u8]>> = names.map(|word| word[..].into()).collect();
@@ -140,17 +143,26 @@ fn directory_index(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), C
     Ok(())
 }
 
-fn directory_slash(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn directory_slash(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     edit(shared).slash = Some(call.flag());
     Ok(())
 }
 
-fn directory_check_handler(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn directory_check_handler(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     edit(shared).check_handler = Some(call.flag());
     Ok(())
 }
 
-fn directory_index_redirect(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn directory_index_redirect(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     let word = call.word(0);
     let redirect = match &word.to_ascii_lowercase()[..] {
         b"off" => IndexRedirect::Off,
@@ -174,7 +186,10 @@ fn directory_index_redirect(call: &Call<'_>, shared: &mut Shared<Config>) -> Res
     Ok(())
 }
 
-fn fallback_resource(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn fallback_resource(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     edit(shared).fallback = Some(call.word(0).into());
     Ok(())
 }

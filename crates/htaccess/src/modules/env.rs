@@ -5,9 +5,9 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::directive::{Apply, Arguments, Directive, DirectiveCall, Overrides, Support};
 use crate::evaluation_context::EvaluationContext;
-use crate::merge::{Merge, Shared, edit};
+use crate::merge::{Merge, SharedConfig, edit};
 use crate::mistake::{Complaint, Place};
 use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::trace::TraceEvent;
@@ -168,7 +168,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     },
 ];
 
-fn set_env(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn set_env(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     edit(shared).set(EnvVariable {
         name: call.word(0).into(),
         place: call.kept_place(),
@@ -177,7 +177,7 @@ fn set_env(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint
     Ok(())
 }
 
-fn unset_env(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn unset_env(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     let config = edit(shared);
     for name in call.words {
         config.remove(name);
@@ -186,7 +186,7 @@ fn unset_env(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complai
     Ok(())
 }
 
-fn pass_env(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn pass_env(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     let (config, place) = (edit(shared), call.kept_place());
     for name in call.words {
         config.set(EnvVariable {

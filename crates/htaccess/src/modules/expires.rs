@@ -4,10 +4,10 @@ mod code;
 
 use howdah_http::{ResponseHead, date};
 
-use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::directive::{Apply, Arguments, Directive, DirectiveCall, Overrides, Support};
 use crate::evaluation_context::EvaluationContext;
 use crate::fields::append;
-use crate::merge::{Merge, Shared, edit};
+use crate::merge::{Merge, SharedConfig, edit};
 use crate::mistake::Complaint;
 use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::trace::TraceEvent;
@@ -54,7 +54,7 @@ pub(crate) const APACHE_MODULES: &[ApacheModule] = &[ApacheModule::new(
 )];
 
 impl Config {
-    /// Whether [`response`] may have something to do.
+    /// Returns whether [`response`] may have something to do.
     pub fn is_active(&self) -> bool {
         self.active == Some(true) && (self.default.is_some() || !self.by_type.is_empty())
     }
@@ -129,12 +129,12 @@ pub fn response(
     });
 }
 
-fn active(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn active(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     edit(shared).active = Some(call.flag());
     Ok(())
 }
 
-fn default(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn default(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     let code = code::parse(call.word(0)).map_err(|message| Complaint::about(0, message))?;
     edit(shared).default = Some(code);
     Ok(())
@@ -143,7 +143,7 @@ fn default(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint
 /// The media types that a file may name at most; more are a mistake. There are about 2,000.
 const MOST_TYPES: usize = 2000;
 
-fn by_type(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn by_type(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     let media_type = call.word(0);
     if !media_type.contains(&b'/') {
         return Err(Complaint::about(0, "a media type has a slash in it"));
@@ -175,7 +175,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         module: "mod_expires",
         overrides: Overrides::INDEXES,
         arguments: Arguments::TWO,
-        summary: "How long responses of a media type, such as text/css or image/*, may be kept.",
+        summary: "The age up to which responses of a media type, such as image/*, are fresh.",
         support: Support::Full,
         apply: by_type,
     },
@@ -184,7 +184,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         module: "mod_expires",
         overrides: Overrides::INDEXES,
         arguments: Arguments::ONE,
-        summary: "How long responses of all other media types may be kept.",
+        summary: "The age up to which responses of all other media types are fresh.",
         support: Support::Full,
         apply: default,
     },

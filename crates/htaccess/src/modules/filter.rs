@@ -16,7 +16,7 @@ use crate::expression::Expression;
 use crate::merge::Merge;
 use crate::module::{ApacheModule, ModuleConfig, Presence};
 
-pub use crate::transform::{Broken, ContentFilter, Transform};
+pub use crate::transform::{ContentFilter, Transform, TransformError};
 pub use choose::{InForce, TOO_SMALL, choose};
 pub(crate) use directives::DIRECTIVES;
 
@@ -141,14 +141,14 @@ impl Config {
         self.smart.iter().find(|smart| *smart.name == *name)
     }
 
-    /// Whether the choice depends only on the response's head, the codings that the client accepts,
-    /// and the [variables](VARIABLES).
+    /// Returns whether the choice depends only on the response's head, the codings that the client
+    /// accepts, and the [variables](VARIABLES).
     pub fn is_by_type(&self) -> bool {
         let mut providers = self.smart.iter().flat_map(|smart| &smart.providers);
         providers.all(|provider| matches!(provider.when, When::Types(_)))
     }
 
-    /// Whether the choice evaluates expressions.
+    /// Returns whether the choice evaluates expressions.
     pub fn has_expressions(&self) -> bool {
         !self.is_by_type()
     }

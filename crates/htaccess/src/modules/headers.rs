@@ -56,19 +56,19 @@ pub(crate) const APACHE_MODULES: &[ApacheModule] =
     &[ApacheModule::new("mod_headers.c", "headers_module", Some("Header"), Presence::Hosts)];
 
 impl Config {
-    /// Whether [`request_fixup`] has anything to do.
+    /// Returns whether [`request_fixup`] has anything to do.
     pub fn changes_requests(&self) -> bool {
         !self.request.is_empty()
     }
 
-    /// Whether [`response`] may take long: there are many rules, or rules with expressions or with
-    /// patterns for PCRE2.
+    /// Returns whether [`response`] may take long: there are many rules, or rules with expressions
+    /// or with patterns for PCRE2.
     pub fn response_may_take_long(&self) -> bool {
         self.success.len() + self.always.len() > FEW
             || self.success.iter().chain(&self.always).any(|rule| rule.may_take_long())
     }
 
-    /// Whether [`response`] has anything to do.
+    /// Returns whether [`response`] has anything to do.
     pub fn changes_responses(&self) -> bool {
         !self.success.is_empty() || !self.always.is_empty()
     }

@@ -89,8 +89,8 @@ impl Config {
         extensions
     }
 
-    /// Whether RemoveHandler or RemoveType has removed the handler of the file of that name, by its
-    /// last extension.
+    /// Returns whether RemoveHandler or RemoveType has removed the handler of the file of that
+    /// name, by its last extension.
     pub fn takes_handler_away(&self, name: &[u8]) -> bool {
         let Some(dot) = memchr::memrchr(b'.', name) else {
             return false;

@@ -1,8 +1,8 @@
 //! mod_php: settings of PHP for the scripts of a folder. The server hands them to the worker, which
 //! takes those that PHP lets a folder change (`PHP_INI_PERDIR`) and undoes them after the request.
 
-use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
-use crate::merge::{Merge, Shared, edit};
+use crate::directive::{Apply, Arguments, Directive, DirectiveCall, Overrides, Support};
+use crate::merge::{Merge, SharedConfig, edit};
 use crate::mistake::Complaint;
 use crate::module::{ApacheModule, ModuleConfig, Presence};
 
@@ -104,7 +104,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     },
 ];
 
-fn php_value(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn php_value(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     let value = match call.word(1) {
         word if word.eq_ignore_ascii_case(b"none") => b"",
         word => word,
@@ -114,7 +114,7 @@ fn php_value(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complai
     few_enough(config)
 }
 
-fn php_flag(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn php_flag(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     let word = call.word(1);
     let is_on = word.eq_ignore_ascii_case(b"on") || word == b"1";
     let config: &mut Config = edit(shared);
@@ -134,7 +134,7 @@ fn few_enough(config: &mut Config) -> Result<(), Complaint> {
     Err(Complaint::new(format!("more than {MOST_SETTINGS} settings of PHP")))
 }
 
-fn not_allowed(call: &Call<'_>, _: &mut Shared<Config>) -> Result<(), Complaint> {
+fn not_allowed(call: &DirectiveCall<'_>, _: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     Err(Complaint::new(format!("{} is not allowed here", call.name)))
 }
 

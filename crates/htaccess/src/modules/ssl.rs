@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use howdah_http::{Scheme, ScriptVariables, Status};
 
-use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::directive::{Apply, Arguments, Directive, DirectiveCall, Overrides, Support};
 use crate::language::words;
-use crate::merge::{Merge, Shared, edit};
+use crate::merge::{Merge, SharedConfig, edit};
 use crate::mistake::{Complaint, Place};
 use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::trace::TraceEvent;
@@ -31,12 +31,12 @@ impl Config {
         self.variables
     }
 
-    /// Whether scripts get the certificates of both sides.
+    /// Returns whether scripts get the certificates of both sides.
     pub fn exports_certificates(&self) -> bool {
         self.certificates == Some(true)
     }
 
-    /// Whether scripts get the variables that they get without any directive.
+    /// Returns whether scripts get the variables that they get without any directive.
     pub fn leaves_variables(&self) -> bool {
         self.variables.is_none() && !self.exports_certificates()
     }
@@ -48,7 +48,7 @@ impl Config {
         self.certificates = Some(false);
     }
 
-    /// Whether an unencrypted connection is refused even with `Satisfy Any`.
+    /// Returns whether an unencrypted connection is refused even with `Satisfy Any`.
     pub(crate) fn forbids_all(&self, tx: &Transaction<'_>) -> bool {
         self.strict == Some(true) && self.required.is_some() && tx.client.scheme() != Scheme::Https
     }
@@ -172,17 +172,23 @@ const fn refused(
     }
 }
 
-fn nothing(_: &Call<'_>, _: &mut Shared<Config>) -> Result<(), Complaint> {
+fn nothing(_: &DirectiveCall<'_>, _: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     Ok(())
 }
 
-fn ssl_require_ssl(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn ssl_require_ssl(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     let config: &mut Config = edit(shared);
     config.required = Some(call.kept_place());
     Ok(())
 }
 
-fn ssl_options(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn ssl_options(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     let config: &mut Config = edit(shared);
     for (index, word) in words(call.raw).iter().enumerate() {
         let word = &word.text;

@@ -276,7 +276,7 @@ fn limited(definition: &Definition, steps: u32, jit: bool, stack: Option<usize>)
         .expect("the pattern was checked, and limits change nothing about it")
 }
 
-/// Whether every branch begins with `^`.
+/// Returns whether every branch begins with `^`.
 fn is_anchored(tree: &Tree) -> bool {
     tree.branches.iter().all(|branch| {
         branch
@@ -285,8 +285,8 @@ fn is_anchored(tree: &Tree) -> bool {
     })
 }
 
-/// Whether a pattern without a tree begins with `^`, and has neither alternatives nor options,
-/// which could give `^` another meaning.
+/// Returns whether a pattern without a tree begins with `^`, and has neither alternatives nor
+/// options, which could give `^` another meaning.
 fn looks_anchored(text: &[u8]) -> bool {
     let is_plain_group = |three: &[u8]| !three.starts_with(b"(?") || b":=!<".contains(&three[2]);
     text.starts_with(b"^") && !text.contains(&b'|') && text.windows(3).all(is_plain_group)

@@ -35,7 +35,7 @@ impl Required {
         (words.len() <= MOST).then(|| Required { words: words.into() })
     }
 
-    /// Whether a word is there.
+    /// Returns whether a word is there.
     #[inline]
     pub(super) fn is_in(&self, subject: &[u8]) -> bool {
         self.words.iter().any(|word| match word {
@@ -60,7 +60,7 @@ fn beginning(branch: &Alternative) -> Option<Vec<u8>> {
     Some(bytes.collect()).filter(|word: &Vec<u8>| !word.is_empty())
 }
 
-/// Whether `word`, which is in small letters and not empty, is in `subject` in any case.
+/// Returns whether `word`, which is in small letters and not empty, is in `subject` in any case.
 fn contains(subject: &[u8], word: &[u8]) -> bool {
     let first = word[0];
     let Some(last) = subject.len().checked_sub(word.len()) else {

@@ -287,7 +287,7 @@ impl ShapeWords {
         }
     }
 
-    /// Whether a word is there and ends before `room`.
+    /// Returns whether a word is there and ends before `room`.
     #[inline]
     fn stands(&self, word: &ShapeWord, subject: &[u8], at: usize, room: usize) -> bool {
         let end = at + word.bytes.len();

@@ -225,7 +225,7 @@ impl RepeatedNode {
         RepeatedNode { node, min: 1, max: Some(1), greedy: true }
     }
 
-    /// Whether the item is there exactly once.
+    /// Returns whether the item is there exactly once.
     pub(super) fn is_once(&self) -> bool {
         self.min == 1 && self.max == Some(1)
     }

@@ -7,7 +7,7 @@ use crate::evaluation_context::EvaluationContext;
 use crate::method_set::MethodSet;
 use crate::modules::authz::{self, AuthzDecision};
 use crate::modules::{access_compat, auth, ssl};
-use crate::settings::Settings;
+use crate::settings::DirectiveSettings;
 use crate::transaction::{Denial, RequestState, Transaction};
 
 /// Decides whether the request may go on. Sets the user and the type of authentication; where a
@@ -17,7 +17,7 @@ use crate::transaction::{Denial, RequestState, Transaction};
 /// 401, 403, or 500 where the configuration cannot be followed; or the answer takes time.
 pub fn check(
     tx: &mut Transaction<'_>,
-    settings: &Settings,
+    settings: &DirectiveSettings,
     context: &mut dyn EvaluationContext,
 ) -> Result<(), Denial> {
     if settings.authz.is_none()
@@ -57,7 +57,7 @@ pub fn inherit(state: &mut RequestState, from: &RequestState) {
 /// Checks that need no user: Order, Allow, Deny, and encryption.
 fn by_address(
     tx: &mut Transaction<'_>,
-    settings: &Settings,
+    settings: &DirectiveSettings,
     method: MethodSet,
     context: &mut dyn EvaluationContext,
 ) -> Result<(), Denial> {
@@ -79,7 +79,7 @@ enum AccessOutcome {
 /// needed.
 fn authorise(
     tx: &mut Transaction<'_>,
-    settings: &Settings,
+    settings: &DirectiveSettings,
     method: MethodSet,
     context: &mut dyn EvaluationContext,
     after_authentication: bool,

@@ -6,7 +6,7 @@ use howdah_http::Status;
 use crate::evaluation_context::EvaluationContext;
 use crate::modules::negotiation::FolderFiles;
 use crate::modules::{mime, negotiation};
-use crate::settings::Settings;
+use crate::settings::DirectiveSettings;
 use crate::transaction::Transaction;
 
 /// Returns the name, within the folder, of the file that the missing `filename` of the transaction
@@ -22,7 +22,7 @@ use crate::transaction::Transaction;
 /// client wants to choose.
 pub fn choose(
     tx: &mut Transaction<'_>,
-    settings: &Settings,
+    settings: &DirectiveSettings,
     context: &mut dyn EvaluationContext,
     base: &dyn Fn(&[u8]) -> Option<&'static str>,
 ) -> Result<Option<Vec<u8>>, Status> {

@@ -14,7 +14,7 @@ pub struct Methods {
 }
 
 impl Methods {
-    /// Whether a request's method is among them.
+    /// Returns whether a request's method is among them.
     pub fn covers(&self, method: &[u8]) -> bool {
         let method = if method == b"HEAD" { b"GET" } else { method };
         self.names.iter().any(|name| name.as_bytes() == method) != self.except

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Settings;
+use super::DirectiveSettings;
 use crate::expression::Expression;
 use crate::mistake::Place;
 use crate::pattern::Pattern;
@@ -17,7 +17,7 @@ pub struct FilesSection {
     /// The names that the section applies to.
     pub names: FileNames,
     /// The settings inside.
-    pub settings: Settings,
+    pub settings: DirectiveSettings,
 }
 
 /// The file names that a section applies to.
@@ -48,5 +48,5 @@ pub struct Branch {
     /// The condition; `None` always holds.
     pub condition: Option<Arc<Expression>>,
     /// The settings inside.
-    pub settings: Settings,
+    pub settings: DirectiveSettings,
 }

@@ -1,7 +1,7 @@
 //! The directives of a site's configuration that act before those of any folder.
 
-use super::Settings;
-use crate::merge::Shared;
+use super::DirectiveSettings;
+use crate::merge::SharedConfig;
 use crate::modules::{alias, rewrite, setenvif};
 
 /// Directives of a site's configuration that Apache keeps in the configuration of the server, and
@@ -9,24 +9,24 @@ use crate::modules::{alias, rewrite, setenvif};
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
     /// SetEnvIf and its relatives.
-    pub setenvif: Shared<setenvif::Config>,
+    pub setenvif: SharedConfig<setenvif::Config>,
     /// RewriteRule.
-    pub rewrite: Shared<rewrite::Config>,
+    pub rewrite: SharedConfig<rewrite::Config>,
     /// Redirect and RedirectMatch.
-    pub alias: Shared<alias::Config>,
+    pub alias: SharedConfig<alias::Config>,
 }
 
-impl Settings {
+impl DirectiveSettings {
     /// Divides the directives of a site's configuration: those that act before any folder's, if
     /// there are any, and the others, which are merged with those of folders. Directives in
     /// sections are among the others.
-    pub fn split_server(&self) -> (Option<ServerSettings>, Settings) {
+    pub fn split_server(&self) -> (Option<ServerSettings>, DirectiveSettings) {
         let server = ServerSettings {
             setenvif: self.setenvif.clone(),
             rewrite: self.rewrite.as_ref().and_then(|config| config.of_server()),
             alias: self.alias.clone().filter(|config| config.redirects()),
         };
-        let rest = Settings {
+        let rest = DirectiveSettings {
             setenvif: None,
             rewrite: self.rewrite.as_ref().and_then(|config| config.without_rules()),
             alias: self.alias.as_ref().and_then(|config| config.without_redirects()),

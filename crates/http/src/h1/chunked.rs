@@ -120,7 +120,7 @@ impl ChunkedDecoder {
         })
     }
 
-    /// Whether the content has ended.
+    /// Returns whether the content has ended.
     pub fn is_done(&self) -> bool {
         self.state == ChunkState::Done
     }
@@ -234,7 +234,9 @@ impl ChunkedDecoder {
         if self.trailer + end > total
             || self.line.len() + end > self.limits.field_line.saturating_add(2)
         {
-            return Err(too_large("trailer section over the limits of field lines"));
+            return Err(Refusal::fields_too_large(
+                "trailer section over the limits of field lines",
+            ));
         }
         self.trailer += end;
         let piece = &rest[..end];
@@ -259,7 +261,9 @@ impl ChunkedDecoder {
         }
         self.trailer_lines += 1;
         if self.trailer_lines > self.limits.field_count {
-            return Err(too_large("more trailer lines than the limit of field lines"));
+            return Err(Refusal::fields_too_large(
+                "more trailer lines than the limit of field lines",
+            ));
         }
         match field_line(line, self.trailer_lines == 1, LineEnd::Crlf)? {
             Some(parts) if parts.length == line.len() => {
@@ -270,14 +274,6 @@ impl ChunkedDecoder {
             }
             _ => Err(Refusal::bad("trailer line not ended by CRLF")),
         }
-    }
-}
-
-#[cold]
-fn too_large(why: &'static str) -> Refusal {
-    Refusal {
-        status: Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
-        why,
     }
 }
 

@@ -33,7 +33,7 @@ impl Framing {
         }
     }
 
-    /// Whether content follows the head, be it none at all of zero bytes.
+    /// Returns whether content follows the head, be it none at all of zero bytes.
     pub fn has_content(self) -> bool {
         !matches!(self, Framing::None | Framing::Head(_))
     }
@@ -188,7 +188,8 @@ fn own_fields(out: &mut Vec<u8>, head: &ResponseHead, with_length: bool) {
     }
 }
 
-/// Whether the field is the connection's business and not the content's, in HTTP/1 and HTTP/2.
+/// Returns whether the field is the connection's business and not the content's, in HTTP/1 and
+/// HTTP/2.
 #[inline]
 pub(crate) fn is_of_connection(name: &[u8]) -> bool {
     let ours: &[&[u8]] = match name.len() {

@@ -34,11 +34,11 @@ pub fn parse_request(
     outcome
 }
 
-/// Whether parsing again can have another result, after `buf[seen..]` has been added to bytes that
-/// were [`HeadProgress::Incomplete`]: the first bytes can (bytes that are no HTTP at all, such as a
-/// TLS handshake, need not end a line), then only the end of a line or a line over its limit. A
-/// client that sends byte by byte therefore does not have its whole head read again each time; the
-/// number of lines is limited.
+/// Returns whether parsing again can have another result, after `buf[seen..]` has been added to
+/// bytes that were [`HeadProgress::Incomplete`]: the first bytes can (bytes that are no HTTP at
+/// all, such as a TLS handshake, need not end a line), then only the end of a line or a line over
+/// its limit. A client that sends byte by byte therefore does not have its whole head read again
+/// each time; the number of lines is limited.
 pub fn worth_parsing(buf: &[u8], seen: usize, limits: &Limits) -> bool {
     let seen = seen.min(buf.len());
     if seen == 0 || memchr::memchr(b'\n', &buf[seen..]).is_some() {
@@ -184,7 +184,7 @@ fn field_lines(
             [b'\r', b'\n', ..] => return Ok(Some(start)),
             [] | [b'\r'] => return Ok(None),
             _ if lines.len() >= limits.field_count => {
-                return Err(too_large("more field lines than the limit"));
+                return Err(Refusal::fields_too_large("more field lines than the limit"));
             }
             _ => {}
         }
@@ -193,9 +193,9 @@ fn field_lines(
         let Some(line) = field_line(window, start == 0, LineEnd::Crlf)? else {
             return match rest.len() >= room {
                 true if room == total - start => {
-                    Err(too_large("field lines over their limit together"))
+                    Err(Refusal::fields_too_large("field lines over their limit together"))
                 }
-                true => Err(too_large("field line over its limit")),
+                true => Err(Refusal::fields_too_large("field line over its limit")),
                 false => Ok(None),
             };
         };
@@ -328,14 +328,6 @@ fn bad_value(byte: u8) -> Refusal {
         0 => "NUL in a field value",
         _ => "control byte in a field value",
     })
-}
-
-#[cold]
-fn too_large(why: &'static str) -> Refusal {
-    Refusal {
-        status: Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
-        why,
-    }
 }
 
 const CRLF: &[u8] = b"\r\n";

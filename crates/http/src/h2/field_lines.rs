@@ -29,10 +29,10 @@ impl<'h> FieldLines<'h> {
         let length = name.len() + value.len() + COLON;
         self.bytes = self.bytes.saturating_add(length + CRLF);
         if self.bytes > limits.fields_total {
-            return Err(too_large("field lines over their limit together"));
+            return Err(Refusal::fields_too_large("field lines over their limit together"));
         }
         if length > limits.field_line {
-            return Err(too_large("field line over its limit"));
+            return Err(Refusal::fields_too_large("field line over its limit"));
         }
         check_line(name, value)?;
         if name == b"cookie" {
@@ -55,7 +55,7 @@ impl<'h> FieldLines<'h> {
         }
         self.cookie.extend_from_slice(value);
         if self.cookie.len() + COOKIE.len() + COLON > limits.field_line {
-            return Err(too_large("Cookie over the limit of a field line"));
+            return Err(Refusal::fields_too_large("Cookie over the limit of a field line"));
         }
         Ok(())
     }
@@ -63,7 +63,7 @@ impl<'h> FieldLines<'h> {
     fn count_line(&mut self, limits: &Limits) -> Result<(), Refusal> {
         self.lines += 1;
         match self.lines > limits.field_count {
-            true => Err(too_large("more field lines than the limit")),
+            true => Err(Refusal::fields_too_large("more field lines than the limit")),
             false => Ok(()),
         }
     }
@@ -193,14 +193,6 @@ fn push_named(name: &[u8], value: &[u8], into: &mut Request) {
         begins = byte == b'-';
     }
     into.fields.push(written, value);
-}
-
-#[cold]
-fn too_large(why: &'static str) -> Refusal {
-    Refusal {
-        status: Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
-        why,
-    }
 }
 
 const COOKIE: &[u8] = b"Cookie";

@@ -127,7 +127,7 @@ impl FrameMeter {
         std::mem::take(&mut self.updates)
     }
 
-    /// Whether the client has sent a PRIORITY_UPDATE for which the connection must end with
+    /// Returns whether the client has sent a PRIORITY_UPDATE for which the connection must end with
     /// PROTOCOL_ERROR.
     pub fn has_mistake(&self) -> bool {
         self.has_mistake

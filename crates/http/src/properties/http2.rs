@@ -88,7 +88,7 @@ fn as_http1(request: &Request) -> Vec<u8> {
     written
 }
 
-/// Whether [`h2_request`] accepts `data`.
+/// Returns whether [`h2_request`] accepts `data`.
 #[cfg(test)]
 pub(super) fn is_accepted(data: &[u8]) -> bool {
     read(data, &mut Request::new()).is_some_and(|(result, _)| result.is_ok())

@@ -51,12 +51,12 @@ impl Front {
         self.region.idle().count()
     }
 
-    /// Whether a worker says that it sleeps.
+    /// Returns whether a worker says that it sleeps.
     pub fn is_idle(&self, worker: usize) -> bool {
         self.region.idle().has(worker)
     }
 
-    /// Whether a worker says that it has taken a request.
+    /// Returns whether a worker says that it has taken a request.
     pub fn has_worked(&self, worker: usize) -> bool {
         self.region.worker(worker).last_slot.load(Ordering::Relaxed) > 0
     }
@@ -177,7 +177,7 @@ impl Front {
     }
 }
 
-/// Bytes that a worker says are in use, in KiB: no more than the machine has.
+/// Bytes that a worker says are in use, in KiB: at most as many as the machine has.
 fn memory(kib: u64) -> u64 {
     kib.saturating_mul(KIB).min(Machine::present().memory)
 }

@@ -13,7 +13,8 @@ pub struct WorkerQuestion {
 }
 
 impl Front {
-    /// Whether the worker of a slot asks something that [`Front::question`] has not returned.
+    /// Returns whether the worker of a slot asks something that [`Front::question`] has not
+    /// returned.
     #[inline]
     pub fn asks(&self, slot: &Slot) -> bool {
         self.region.slot(slot.index()).asked.load(Ordering::Relaxed) != slot.asked

@@ -1,5 +1,5 @@
-//! How a request finds a worker: the queue, the slots' states, the workers that sleep, and those
-//! that die.
+//! The way of a request to a worker: the queue, the slots' states, the workers that sleep, and
+//! those that die.
 
 use std::convert::Infallible;
 

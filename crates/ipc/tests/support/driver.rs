@@ -14,7 +14,7 @@ use howdah_sys::eventfd::EventFd;
 
 use super::{Order, give_back};
 
-/// How a driver's orders went.
+/// The result of a driver's orders.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Orders answered, byte for byte.

@@ -107,7 +107,8 @@ impl LoadClient {
         while self.stream().read(&mut rest).await.is_ok_and(|count| count > 0) {}
     }
 
-    /// Whether no byte of the last answer has arrived: the server had closed the connection before.
+    /// Returns whether no byte of the last answer has arrived: the server had closed the connection
+    /// before.
     pub(super) fn got_nothing(&self) -> bool {
         self.buffer.is_empty()
     }

@@ -183,7 +183,7 @@ fn cut(title: &str) -> String {
 }
 
 impl StackOutcome {
-    /// Whether the load generator was the limit in most of the rounds that count.
+    /// Returns whether the load generator was the limit in most of the rounds that count.
     pub(super) fn is_loader_bound(&self) -> bool {
         let bound = self.valid().filter(|round| round.loader_bound).count();
         bound * 2 > self.valid().count()

@@ -110,7 +110,7 @@ pub(super) fn charts(run: &Run) -> Vec<(&str, Vec<&Cell>)> {
     charts
 }
 
-/// Whether a stack can be recommended. Variants of Howdah are only shown.
+/// Returns whether a stack can be recommended. Variants of Howdah are only shown.
 fn is_choice(name: &str) -> bool {
     name == BASE || !name.starts_with("howdah")
 }

@@ -36,7 +36,7 @@ pub(super) fn measure(planned: &PlannedCell, running: &mut Running) -> Round {
                 round.figures.extend(rate);
             }
             match planned.load {
-                // How the server is afterwards is a figure of its own.
+                // The state of the server afterwards is a figure of its own.
                 Load::Ramp(ramp) if !ramp.recovery.is_zero() => Ok(()),
                 _ => sample::check(&planned.question, port, SAMPLE),
             }

@@ -22,7 +22,8 @@ struct Tried {
 }
 
 impl Tried {
-    /// Whether an administrator would rather have this one: nothing is killed, then more hits.
+    /// Returns whether an administrator would rather have this one: nothing is killed, then more
+    /// hits.
     fn is_better_than(&self, other: &Tried) -> bool {
         (self.kills == 0, self.hits) > (other.kills == 0, other.hits)
     }

@@ -1,4 +1,4 @@
-//! Whether a slow page that many clients ask for makes the other pages of its site wait.
+//! The wait of a site's other pages while many clients ask for a slow one.
 
 use std::time::Duration;
 

@@ -272,7 +272,7 @@ fn targets(groups: &[CellGroup]) -> Vec<CellTarget> {
     targets
 }
 
-/// Whether the cell is planned for our stack and for one of the others.
+/// Returns whether the cell is planned for our stack and for one of the others.
 fn is_asked(groups: &[CellGroup], target: &CellTarget) -> bool {
     let has_cell = |group: &&CellGroup| group.cells.iter().any(|cell| cell.name == target.cell);
     groups.iter().find(has_cell).is_some_and(|group| {

@@ -377,13 +377,7 @@ impl Stack for Apache {
     fn start(&self, environment: &StackEnvironment, folder: &Path) -> Result<Running, StartFailed> {
         let failed = |error| StartFailed::Execute("apache2".to_owned(), error);
         let port = free_port().map_err(failed)?;
-        let mut running = Running {
-            port,
-            programs: Vec::new(),
-            configuration: Default::default(),
-            reload: Vec::new(),
-            http3: false,
-        };
+        let mut running = Running::without_programs(port);
         let php = self.php_settings(environment, folder, &mut running)?;
         let user = environment
             .user

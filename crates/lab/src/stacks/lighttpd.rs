@@ -136,13 +136,7 @@ impl Stack for Lighttpd {
     fn start(&self, environment: &StackEnvironment, folder: &Path) -> Result<Running, StartFailed> {
         let failed = |error| StartFailed::Execute("lighttpd".to_owned(), error);
         let port = free_port().map_err(failed)?;
-        let mut running = Running {
-            port,
-            programs: Vec::new(),
-            configuration: Default::default(),
-            reload: Vec::new(),
-            http3: false,
-        };
+        let mut running = Running::without_programs(port);
         let backend = if self.spawns {
             // One FastCGI parent forks the PHP processes, which share its opcache.
             format!(

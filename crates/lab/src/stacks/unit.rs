@@ -43,9 +43,9 @@ fn binary() -> Option<PathBuf> {
     unit::built().or_else(|| find(&["unitd"]))
 }
 
-/// Whether PHP answers. Now and then, Unit leaves its first request to PHP without an answer and
-/// logs "get_port_handler: port not found" (4 of 300 starts on a busy machine). It answers the
-/// next one.
+/// Returns whether PHP answers. Now and then, Unit leaves its first request to PHP without an
+/// answer and logs "get_port_handler: port not found" (4 of 300 starts on a busy machine). It
+/// answers the next one.
 fn answers(port: u16) -> bool {
     let question = Question {
         path: "/no-such-script.php".to_owned(),

@@ -196,7 +196,7 @@ fn question(request: &DecodedRequest<'_>, uri: &[u8]) -> Option<Vec<u8>> {
     question.encode()
 }
 
-/// Whether a field is about the client's own message, and not about the client.
+/// Returns whether a field is about the client's own message, and not about the client.
 fn is_of_the_message(name: &[u8]) -> bool {
     const FIELDS: [&str; 8] = [
         "host",

@@ -236,7 +236,7 @@ impl OutputPipe {
         Some(level)
     }
 
-    /// Whether a line without an end has waited for its end long enough.
+    /// Returns whether a line without an end has waited for its end long enough.
     fn is_late(&self, now: Instant) -> bool {
         !self.pending.is_empty() && now >= self.heard + UNFINISHED
     }

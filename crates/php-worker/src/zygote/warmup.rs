@@ -135,7 +135,7 @@ fn say(scripts: u64, of: &str, took: Duration, is_whole: bool) {
     log::write(Level::Notice, what.as_bytes(), None);
 }
 
-/// Reads the list until its end, but no more than [`MOST_BYTES`], and no longer than `until`.
+/// Reads the list until its end, but at most [`MOST_BYTES`], and no longer than `until`.
 fn read_list(list: OwnedFd, until: Instant) -> Vec<u8> {
     let mut list = File::from(list);
     // The process that wrote a file has left the position at its end. A pipe has no position.

@@ -70,39 +70,45 @@ impl RunningZygote {
             if self.ending || !self.wanted.has(index) || self.workers[index].is_some() {
                 continue;
             }
-            if let RegionState::Attached(attachment) = &self.region {
-                attachment.prepare(index);
-            }
-            let pipe = output::pipe().inspect_err(|error| {
-                let what = format!(
-                    "what a worker writes to its standard error will come without the worker's \
-                     number: {error}; check `rlimits.nofile`"
-                );
-                log::write(Level::Warning, what.as_bytes(), None);
-            });
-            match process::fork() {
-                Err(error) => {
-                    log::write(
-                        Level::Error,
-                        format!("cannot fork a worker: {error}").as_bytes(),
-                        None,
-                    );
-                    return Ok(Staffing::Later(FORK_AGAIN));
-                }
-                Ok(Fork::Child) => {
-                    let output = pipe.ok().map(|(_, writer)| writer);
-                    return Ok(Staffing::Child { index, parent, output });
-                }
-                Ok(Fork::Parent(child)) => {
-                    if let Ok((reader, _)) = pipe {
-                        self.outputs.add(child, reader);
-                    }
-                    self.workers[index] = Some((child, now));
-                    self.tell(&FromZygote::Started { worker: index as u64, pid: number(child) })?;
-                }
+            match self.fork_worker(index, parent, now)? {
+                Staffing::All => {}
+                other => return Ok(other),
             }
         }
         Ok(Staffing::All)
+    }
+
+    /// Forks one worker. Returns [`Staffing::All`] in the parent.
+    fn fork_worker(&mut self, index: usize, parent: RawPid, now: Instant) -> io::Result<Staffing> {
+        if let RegionState::Attached(attachment) = &self.region {
+            attachment.prepare(index);
+        }
+        let pipe = output::pipe().inspect_err(|error| {
+            let what = format!(
+                "what a worker writes to its standard error will come without the worker's \
+                 number: {error}; check `rlimits.nofile`"
+            );
+            log::write(Level::Warning, what.as_bytes(), None);
+        });
+        match process::fork() {
+            Err(error) => {
+                let what = format!("cannot fork a worker: {error}");
+                log::write(Level::Error, what.as_bytes(), None);
+                Ok(Staffing::Later(FORK_AGAIN))
+            }
+            Ok(Fork::Child) => {
+                let output = pipe.ok().map(|(_, writer)| writer);
+                Ok(Staffing::Child { index, parent, output })
+            }
+            Ok(Fork::Parent(child)) => {
+                if let Ok((reader, _)) = pipe {
+                    self.outputs.add(child, reader);
+                }
+                self.workers[index] = Some((child, now));
+                self.tell(&FromZygote::Started { worker: index as u64, pid: number(child) })?;
+                Ok(Staffing::All)
+            }
+        }
     }
 
     /// Turns the child into a worker: keeps the descriptors and memory that a worker needs, and

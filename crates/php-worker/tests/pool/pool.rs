@@ -450,7 +450,7 @@ fn split(mut received: &[u8]) -> Answer {
     }
 }
 
-/// Whether a process is there and not just waiting to be ended.
+/// Returns whether a process is there and not just waiting to be ended.
 pub fn runs(pid: u64) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))

@@ -78,7 +78,7 @@ impl Waiters {
             return;
         }
         for slot in 0..self.zygote.front.geometry().slots {
-            // What a request that waits says of the queue is for the sweep.
+            // The sweep looks at requests that wait in the queue.
             if !self.zygote.front.is_queued(slot) {
                 self.sweep_slot(slot, now);
             }

@@ -1,4 +1,4 @@
-//! How many workers a zygote keeps: requests that find none asleep, and workers that sleep.
+//! The number of a zygote's workers: requests that find none asleep, and workers that sleep.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

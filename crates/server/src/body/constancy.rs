@@ -10,7 +10,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::SourceError;
 
-/// Whether a file has to be as it was when it was opened.
+/// The demand that a file is as it was when it was opened, or that there is none.
 #[derive(Debug)]
 pub(crate) enum Constancy {
     /// No bytes of the file were sent yet.
@@ -97,7 +97,7 @@ mod tests {
     use std::time::SystemTime;
 
     use super::*;
-    use crate::body::{Body, Source};
+    use crate::body::{Body, BodySource};
     use crate::net::Piece;
 
     const TEXT: &[u8] = b"all that is there";

@@ -9,13 +9,13 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use howdah_files::Store;
-use howdah_htaccess::modules::filter::{Broken, Filter};
+use howdah_files::FileStore;
+use howdah_htaccess::modules::filter::{Filter, TransformError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::filters::Chain;
 use super::pump::PumpError;
-use crate::crew::{Crew, CrewFull, Origin};
+use crate::crew::{Crew, CrewFull, JobOrigin};
 
 /// Bytes of content that filters take in one turn.
 pub(super) const TURN: usize = 16 * 1024;
@@ -25,8 +25,8 @@ pub(super) const TURN: usize = 16 * 1024;
 pub(crate) struct FilterPlace<'t> {
     /// One permit: the turn of one response of the thread.
     pub(crate) turns: &'t Arc<Semaphore>,
-    pub(crate) crew: &'t Crew<Store>,
-    pub(crate) origin: Origin,
+    pub(crate) crew: &'t Crew<FileStore>,
+    pub(crate) origin: JobOrigin,
 }
 
 /// The filters of one response.
@@ -61,7 +61,7 @@ struct CrewResult {
     chain: Chain,
     input: Vec<u8>,
     output: Vec<u8>,
-    result: Result<(), Broken>,
+    result: Result<(), TransformError>,
 }
 
 impl<'t> Filtering<'t> {
@@ -140,7 +140,7 @@ impl<'t> Filtering<'t> {
         }
     }
 
-    /// Whether the end of the content has passed the filters.
+    /// Returns whether the end of the content has passed the filters.
     pub(super) fn is_finished(&self) -> bool {
         self.is_finishing && !matches!(self.state, FilteringState::Crew(_))
     }
@@ -155,7 +155,7 @@ impl<'t> Filtering<'t> {
     ///
     /// # Errors
     /// The filters failed on the content.
-    pub(super) fn push(&mut self, count: usize) -> Result<(), Broken> {
+    pub(super) fn push(&mut self, count: usize) -> Result<(), TransformError> {
         self.input.truncate(count);
         self.work(false)
     }
@@ -164,7 +164,7 @@ impl<'t> Filtering<'t> {
     ///
     /// # Errors
     /// The filters failed on the content.
-    pub(super) fn finish(&mut self) -> Result<(), Broken> {
+    pub(super) fn finish(&mut self) -> Result<(), TransformError> {
         self.input.clear();
         self.is_finishing = true;
         self.work(true)
@@ -174,7 +174,7 @@ impl<'t> Filtering<'t> {
     ///
     /// # Errors
     /// The filters failed on the content.
-    pub(super) fn flush(&mut self) -> Result<(), Broken> {
+    pub(super) fn flush(&mut self) -> Result<(), TransformError> {
         match &mut self.chain {
             Some(chain) => chain.flush(&mut self.output),
             None => Ok(()),
@@ -185,7 +185,7 @@ impl<'t> Filtering<'t> {
         self.chain.as_ref().is_none_or(Chain::has_patterns)
     }
 
-    fn work(&mut self, is_end: bool) -> Result<(), Broken> {
+    fn work(&mut self, is_end: bool) -> Result<(), TransformError> {
         if !self.works_elsewhere() {
             if let FilteringState::Turn(permit) =
                 std::mem::replace(&mut self.state, FilteringState::Ready)
@@ -202,7 +202,7 @@ impl<'t> Filtering<'t> {
         };
         let (input, mut output) =
             (std::mem::take(&mut self.input), std::mem::take(&mut self.output));
-        let job = move |_: &mut Store| {
+        let job = move |_: &mut FileStore| {
             let result = pass(&mut chain, &input, is_end, &mut output);
             CrewResult { chain, input, output, result }
         };
@@ -223,7 +223,7 @@ pub(super) async fn filtered(
     let mut chain = Chain::new(filters);
     let mut out = Vec::new();
     if chain.has_patterns() {
-        let job = move |_: &mut Store| pass(&mut chain, &content, true, &mut out).map(|()| out);
+        let job = move |_: &mut FileStore| pass(&mut chain, &content, true, &mut out).map(|()| out);
         let result = place.crew.run(place.origin, job).await;
         return result.map_err(|CrewFull| PumpError::Busy)?.map_err(PumpError::from);
     }
@@ -256,7 +256,12 @@ async fn turn(turns: Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
     turns.acquire_owned().await.ok()
 }
 
-fn pass(chain: &mut Chain, input: &[u8], is_end: bool, output: &mut Vec<u8>) -> Result<(), Broken> {
+fn pass(
+    chain: &mut Chain,
+    input: &[u8],
+    is_end: bool,
+    output: &mut Vec<u8>,
+) -> Result<(), TransformError> {
     if !input.is_empty() {
         chain.push(input, output)?;
     }

@@ -1,7 +1,7 @@
 //! The filters that content passes on its way out: they compress it, or replace text in it.
 
 use howdah_files::CacheableCoding;
-use howdah_htaccess::modules::filter::{Broken, Filter, Transform};
+use howdah_htaccess::modules::filter::{Filter, Transform, TransformError};
 
 /// A chain of filters. Each gets the output of the one before it.
 pub(super) struct Chain {
@@ -36,7 +36,7 @@ impl Chain {
         }
     }
 
-    /// Whether a filter of the chain matches patterns, which may take long for few bytes.
+    /// Returns whether a filter of the chain matches patterns, which may take long for few bytes.
     pub(super) fn has_patterns(&self) -> bool {
         self.has_patterns
     }
@@ -45,7 +45,7 @@ impl Chain {
     ///
     /// # Errors
     /// A filter failed.
-    pub(super) fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
+    pub(super) fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), TransformError> {
         self.run(input, ChainAction::Push, out)
     }
 
@@ -53,7 +53,7 @@ impl Chain {
     ///
     /// # Errors
     /// As [`push`](Chain::push).
-    pub(super) fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+    pub(super) fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), TransformError> {
         self.run(b"", ChainAction::Flush, out)
     }
 
@@ -61,11 +61,16 @@ impl Chain {
     ///
     /// # Errors
     /// As [`push`](Chain::push).
-    pub(super) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+    pub(super) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TransformError> {
         self.run(b"", ChainAction::Finish, out)
     }
 
-    fn run(&mut self, input: &[u8], action: ChainAction, out: &mut Vec<u8>) -> Result<(), Broken> {
+    fn run(
+        &mut self,
+        input: &[u8],
+        action: ChainAction,
+        out: &mut Vec<u8>,
+    ) -> Result<(), TransformError> {
         let [from, to] = &mut self.between;
         from.clear();
         from.extend_from_slice(input);

@@ -9,12 +9,12 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use howdah_htaccess::modules::filter::{Broken, Filter};
+use howdah_htaccess::modules::filter::{Filter, TransformError};
 use tokio::time::{Sleep, sleep};
 
 use super::filtering::{FilterPlace, Filtering, TURN, rest};
 use super::residence::Residence;
-use super::source::{AvailableContent, Body, Source, SourceError};
+use super::source::{AvailableContent, Body, BodySource, SourceError};
 use super::spool::{Spool, SpoolLimits};
 use crate::net::{ConnectionError, Piece, SHORT_FILE, SendError};
 
@@ -61,7 +61,7 @@ pub(crate) enum PumpError {
     Source(SourceError),
     /// The spool's file cannot be read.
     Spool(io::Error),
-    Filter(Broken),
+    Filter(TransformError),
     /// Too many responses wait for the threads that their filters work on.
     Busy,
     /// A file has fewer bytes than the head promised.
@@ -81,8 +81,8 @@ impl From<SendError> for PumpError {
     }
 }
 
-impl From<Broken> for PumpError {
-    fn from(broken: Broken) -> PumpError {
+impl From<TransformError> for PumpError {
+    fn from(broken: TransformError) -> PumpError {
         PumpError::Filter(broken)
     }
 }

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 use howdah_http::range::Span;
 
 use super::filtering::rest;
-use super::source::{AvailableContent, Body, Source, SourceError};
+use super::source::{AvailableContent, Body, BodySource, SourceError};
 use crate::net::Piece;
 
 /// The content of a response to a Range request, cut out of other content as that passes. Bytes
@@ -73,7 +73,7 @@ impl Segment {
     }
 }
 
-impl Source for Ranged {
+impl BodySource for Ranged {
     fn poll_available(
         &mut self,
         context: &mut Context<'_>,

@@ -12,7 +12,7 @@ use howdah_sys::descriptor;
 
 use super::spool::SpoolLimits;
 use super::storage::{NoRoom, StoredFile};
-use crate::net::{ConnectionError, Patience};
+use crate::net::{ConnectionError, PaceLimit};
 
 /// The protocol's end of a request while there is no response yet.
 pub(crate) trait RequestStream {
@@ -88,7 +88,7 @@ impl ReceivedContent {
         }
     }
 
-    /// Whether a file could take bytes from memory.
+    /// Returns whether a file could take bytes from memory.
     pub(crate) fn is_in_memory(&self) -> bool {
         matches!(self, ReceivedContent::Memory(bytes) if !bytes.is_empty())
     }
@@ -184,7 +184,7 @@ pub(crate) enum ContentUse<'l> {
 pub(crate) async fn receive(
     stream: &mut dyn RequestStream,
     request: &mut Request,
-    patience: Patience,
+    patience: PaceLimit,
     most: u64,
     keep: ContentUse<'_>,
 ) -> Result<ReceivedContent, BodyError> {

@@ -10,7 +10,7 @@ use super::filtering::{FilterPlace, filtered};
 use super::filters::coding;
 use super::pump::{PumpError, of_file};
 use super::residence::Residence;
-use super::source::{AvailableContent, Body, Source};
+use super::source::{AvailableContent, Body, BodySource};
 use super::spool::SpoolLimits;
 use crate::pipeline::Response;
 

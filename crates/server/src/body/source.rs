@@ -16,7 +16,7 @@ use crate::respond::UpstreamError;
 
 /// Content that is being produced. A new kind of source (another pool protocol, a cache, a tee)
 /// implements this trait; the pump stays as it is.
-pub(crate) trait Source: fmt::Debug {
+pub(crate) trait BodySource: fmt::Debug {
     /// Returns how much content can be taken, and wakes `context` when there is more. Pending:
     /// there is none yet.
     ///
@@ -92,7 +92,7 @@ pub(crate) enum Body {
     /// The output of a script. In a box: a response is moved more often than it is a script's.
     Script(Box<ScriptSource>),
     /// Any other source.
-    Stream(Box<dyn Source>),
+    Stream(Box<dyn BodySource>),
 }
 
 /// The output of a script.
@@ -168,7 +168,7 @@ impl Body {
     }
 }
 
-impl Source for Body {
+impl BodySource for Body {
     #[inline]
     fn poll_available(
         &mut self,

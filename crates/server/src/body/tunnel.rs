@@ -209,8 +209,8 @@ impl<E: TunnelEnd> Carrier<'_, E> {
         self.up.moved + self.down.moved
     }
 
-    /// Whether the upstream has ended its side, and the client has not. Nobody reads from the
-    /// upstream then, and no event tells that it is gone.
+    /// Returns whether the upstream has ended its side, and the client has not. Nobody reads from
+    /// the upstream then, and no event tells that it is gone.
     fn is_upstream_unread(&self) -> bool {
         self.down.is_finished && !self.up.has_ended
     }

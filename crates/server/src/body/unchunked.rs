@@ -6,7 +6,7 @@ use howdah_http::Limits;
 use howdah_http::h1::ChunkedDecoder;
 
 use super::filtering::rest;
-use super::source::{AvailableContent, Body, Source, SourceError};
+use super::source::{AvailableContent, Body, BodySource, SourceError};
 use crate::net::Piece;
 
 /// The content of a response whose script has sent `Transfer-Encoding: chunked`. Under Apache such
@@ -84,7 +84,7 @@ impl Unchunked {
     }
 }
 
-impl Source for Unchunked {
+impl BodySource for Unchunked {
     fn poll_available(
         &mut self,
         context: &mut Context<'_>,

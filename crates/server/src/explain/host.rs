@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::time::Instant;
 
 use howdah_config::POOL_USER;
-use howdah_files::Store;
+use howdah_files::FileStore;
 use howdah_site::Site;
 use howdah_sys::credentials::{self, Identity};
 
@@ -14,7 +14,7 @@ use crate::host::{ComparedPasswords, FrontHost, Passwords, user_of};
 /// Returns the host for resolving the request, as the server has it.
 pub(super) fn front_host<'b>(
     site: &'b Site,
-    (store, passwords): (&'b RefCell<Store>, &'b Passwords),
+    (store, passwords): (&'b RefCell<FileStore>, &'b Passwords),
     (compared, pool_user): (&'b ComparedPasswords, &'b Option<Identity>),
 ) -> FrontHost<'b> {
     let mut store = store.borrow_mut();

@@ -1,4 +1,4 @@
-//! Whether the host of a request gets a certificate on demand.
+//! Explains whether the host of a request gets a certificate on demand.
 
 use howdah_acme::names;
 use howdah_config::{Config, HostPattern, RootTemplate};

@@ -4,13 +4,13 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use howdah_files::{Answer, AnswerForm, NegotiatedForm, Store};
+use howdah_files::{Answer, AnswerForm, FileStore, NegotiatedForm};
 use howdah_htaccess::WorkBudget;
 use howdah_htaccess::modules::core::EtagParts;
 use howdah_htaccess::response::ResponseProperties;
 use howdah_http::{Fields, ResponseHead, Status};
 use howdah_site::{
-    Client, DocumentPath, FileHandle, Resolution, Resolved, Ruled, Scratch, Script, Site,
+    ClientRequest, DocumentPath, FileHandle, Resolution, Resolved, Ruled, Scratch, Script, Site,
     server_variables,
 };
 use howdah_sys::credentials::Identity;
@@ -23,13 +23,13 @@ use crate::respond::{codings, file, set_content_type};
 /// The state that resolving needs, as the server has it.
 pub(super) struct ResolvingState<'b> {
     pub(super) site: &'b Site,
-    pub(super) store: RefCell<Store>,
+    pub(super) store: RefCell<FileStore>,
     pub(super) passwords: Passwords,
     pub(super) compared: ComparedPasswords,
     /// The user of the site's pool; `None` for that of this process.
     pub(super) pool_user: Option<Identity>,
     pub(super) scratch: Scratch,
-    pub(super) client: Client<'b>,
+    pub(super) client: ClientRequest<'b>,
     /// For the request, and for the response.
     pub(super) budgets: &'b [WorkBudget; 2],
 }

@@ -43,7 +43,7 @@ impl Challenges {
             .collect()
     }
 
-    /// Whether there is no challenge.
+    /// Returns whether there is no challenge.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0

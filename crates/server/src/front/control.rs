@@ -91,21 +91,11 @@ impl Control {
         self.channel.set_nonblocking(true)?;
         let readable = Readable::new(self.channel.as_fd())?;
         let mut room = vec![0; 64 * 1024];
-        loop {
-            let mut ready = readable.ready().await?;
-            let received = match self.channel.receive(&mut room) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    ready.clear_ready();
-                    continue;
-                }
-                other => other?,
-            };
-            if received.length == 0 {
-                return Ok(());
-            }
+        while let Some(received) = readable.next_message(&self.channel, &mut room).await? {
             let command = ToFront::decode(&room[..received.length])?;
             self.obey(command, received.descriptors, sites);
         }
+        Ok(())
     }
 
     /// Carries out one command, with the descriptors that came with it.

@@ -74,7 +74,7 @@ impl Demands {
         }))
     }
 
-    /// Whether certificates of the site are ordered on demand.
+    /// Returns whether certificates of the site are ordered on demand.
     pub(crate) fn has(&self, site: usize) -> bool {
         self.sites.get(site).is_some_and(|is_on_demand| *is_on_demand)
     }
@@ -95,8 +95,8 @@ impl Demands {
     }
 }
 
-/// Whether the name is one of the site's. The first site also gets requests for names that no site
-/// has.
+/// Returns whether the name is one of the site's. The first site also gets requests for names that
+/// no site has.
 fn has_name(site: &Site, name: &str) -> bool {
     let mut hosts = site.config().hosts.iter();
     hosts.any(|host| *host == HostPattern::Default || host.lists(name))

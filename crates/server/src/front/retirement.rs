@@ -57,7 +57,7 @@ impl PoolRetirement {
         }
     }
 
-    /// Whether no thread accepts connections any more.
+    /// Returns whether no thread accepts connections any more.
     fn is_closed(&self) -> bool {
         self.closed.iter().all(|closed| closed.load(Ordering::SeqCst))
     }
@@ -93,7 +93,7 @@ impl Thread {
         OnlyTunnels(Rc::clone(self))
     }
 
-    /// Whether connections with tunnels bring no more requests, because the pools end.
+    /// Returns whether connections with tunnels bring no more requests, because the pools end.
     pub(crate) fn refuses_requests(&self) -> bool {
         self.shared.retirement.refuses.load(Ordering::SeqCst)
     }

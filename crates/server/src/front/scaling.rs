@@ -1,4 +1,4 @@
-//! How the number of a pool's workers follows the load, from the configuration.
+//! The configuration's rules for the number of a pool's workers.
 
 use std::time::Duration;
 

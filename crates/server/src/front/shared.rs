@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 use howdah_config::Config;
-use howdah_files::{CompressedCache, DirectiveCache, Store};
+use howdah_files::{CompressedCache, DirectiveCache, FileStore};
 use howdah_php::Pool;
 use howdah_site::Sites;
 use howdah_sys::credentials::Identity;
@@ -35,9 +35,9 @@ pub(crate) struct FrontShared {
     pub(crate) directives: Arc<DirectiveCache>,
     pub(crate) passwords: Passwords,
     /// The threads that evaluate costly directives.
-    pub(crate) evaluators: Crew<Store>,
+    pub(crate) evaluators: Crew<FileStore>,
     /// Ask the disk where an event loop would have to wait for it.
-    pub(crate) readers: Crew<Store>,
+    pub(crate) readers: Crew<FileStore>,
     pub(crate) compressed: CompressedCache,
     /// Content that does not fit into memory.
     pub(crate) storage: Arc<Storage>,

@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use howdah_config::Config;
-use howdah_files::{CompressedCache, Store};
+use howdah_files::{CompressedCache, FileStore};
 use howdah_http::{Limits, Status};
 use howdah_php::{Pool, PoolHandle, RequestEncoder};
 use howdah_site::{ResolutionCache, Site, Sites};
@@ -28,7 +28,7 @@ use super::pulse::ThreadPhase;
 use super::shared::{FrontShared, FrontStage};
 use super::workspace::Workspace;
 use crate::body::{FilterPlace, SpoolLimits};
-use crate::crew::{ClientNetwork, Origin};
+use crate::crew::{ClientNetwork, JobOrigin};
 use crate::host::{ComparedPasswords, FrontHost, Passwords, user_of};
 use crate::net::{
     AcceptTurn, AcceptedConnection, Clients, DeadlineWatches, HandshakeTurns, Listener, Peer, SWEEP,
@@ -46,7 +46,7 @@ pub(crate) struct Thread {
     limits: Limits,
     /// By site. The last one is for responses of no site.
     spool: Box<[SpoolLimits]>,
-    store: RefCell<Store>,
+    store: RefCell<FileStore>,
     resolution_cache: RefCell<ResolutionCache<PreparedResponse>>,
     costly_sites: CostlySites,
     /// Counts the times that a connection's task has run.
@@ -169,8 +169,11 @@ impl Thread {
             limits,
             spool,
             store: RefCell::new(
-                Store::with_directives(store_limits(descriptors), Arc::clone(&shared.directives))
-                    .postponing(),
+                FileStore::with_directives(
+                    store_limits(descriptors),
+                    Arc::clone(&shared.directives),
+                )
+                .postponing(),
             ),
             resolution_cache: RefCell::default(),
             costly_sites: CostlySites::default(),
@@ -216,7 +219,7 @@ impl Thread {
         FilterPlace {
             turns: &self.filter_turns,
             crew: &self.shared.evaluators,
-            origin: Origin { site, network },
+            origin: JobOrigin { site, network },
         }
     }
 
@@ -224,7 +227,7 @@ impl Thread {
         &self.shared.sites
     }
 
-    pub(crate) fn store(&self) -> RefMut<'_, Store> {
+    pub(crate) fn store(&self) -> RefMut<'_, FileStore> {
         self.store.borrow_mut()
     }
 
@@ -308,7 +311,7 @@ impl Thread {
         self.clock.date(self.clock.last())
     }
 
-    /// Whether connections end with their present response.
+    /// Returns whether connections end with their present response.
     pub(crate) fn is_draining(&self) -> bool {
         self.stage.get() != FrontStage::Serving
     }
@@ -329,7 +332,7 @@ impl Thread {
         &self.shared.challenges
     }
 
-    /// Whether idle connections are closed.
+    /// Returns whether idle connections are closed.
     pub(crate) fn closes_idle(&self) -> bool {
         matches!(self.stage.get(), FrontStage::Stopping | FrontStage::Over)
     }

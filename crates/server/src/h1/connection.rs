@@ -22,10 +22,10 @@ use super::request_body::{H1RequestBody, UnreadContent};
 use super::sink::H1Sink;
 use howdah_site::Site;
 
-use crate::body::{self, Body, PumpError, Source};
+use crate::body::{self, Body, BodySource, PumpError};
 use crate::front::{Thread, Workspace};
 use crate::net::{ConnectionError, Peer, TimedTransport, Transport, forwarded, task_waker};
-use crate::observe::{ConnectionFacts, Phase, RecordedResponse, Situation};
+use crate::observe::{ConnectionFacts, ErrorContext, Phase, RecordedResponse};
 use crate::pipeline::{self, Arrival, RequestContext, Response, SendOutcome, Served};
 use crate::protocols;
 
@@ -128,7 +128,7 @@ impl<T: Transport> H1Connection<T> {
         }
     }
 
-    /// Whether the connection may go on after the present response.
+    /// Returns whether the connection may go on after the present response.
     fn may_persist(&self) -> bool {
         let most = self.thread.config().limits.keep_alive_requests;
         self.remaining.is_done() && !self.thread.is_draining() && (most == 0 || self.served < most)
@@ -444,8 +444,8 @@ impl<T: Transport> H1Connection<T> {
         &'s self,
         work: &'s Workspace,
         site: Option<&'s Site>,
-    ) -> Situation<'s> {
-        Situation {
+    ) -> ErrorContext<'s> {
+        ErrorContext {
             peer: &self.peer,
             site,
             phase: Phase::Sending,

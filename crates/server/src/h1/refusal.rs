@@ -8,7 +8,7 @@ use super::plain_on_tls::PLAIN;
 use super::request_body::UnreadContent;
 use crate::front::Workspace;
 use crate::net::Transport;
-use crate::observe::{Phase, RecordedResponse, RequestError, Situation};
+use crate::observe::{ErrorContext, Phase, RecordedResponse, RequestError};
 use crate::pipeline::{self, Arrival, Response};
 
 impl<T: Transport> H1Connection<T> {
@@ -42,7 +42,7 @@ impl<T: Transport> H1Connection<T> {
     pub(super) async fn refuse(&mut self, work: &mut Workspace, refusal: Refusal) -> AfterResponse {
         let thread = self.thread.clone();
         let arrival = Arrival::now(&thread);
-        let situation = Situation {
+        let situation = ErrorContext {
             phase: Phase::ReadingHead,
             ..self.situation(work, None)
         };

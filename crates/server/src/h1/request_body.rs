@@ -28,7 +28,7 @@ impl UnreadContent {
         }
     }
 
-    /// Whether the next request begins at the next byte.
+    /// Returns whether the next request begins at the next byte.
     pub(super) fn is_done(&self) -> bool {
         matches!(self, UnreadContent::Length(0))
     }
@@ -146,8 +146,8 @@ impl<T: Transport> RequestStream for H1RequestBody<'_, T> {
 }
 
 impl<T: Transport> H1RequestBody<'_, T> {
-    /// Whether the final response may follow. Behind a part of an interim response its head would
-    /// be taken for fields of that one.
+    /// Returns whether the final response may follow. Behind a part of an interim response its head
+    /// would be taken for fields of that one.
     pub(super) fn may_respond(&self) -> bool {
         !self.is_cut && self.interim.is_empty()
     }

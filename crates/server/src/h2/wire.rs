@@ -71,7 +71,7 @@ impl<T: Transport> Wire<T> {
         }
     }
 
-    /// Whether the content so far came in early data, and the handshake is not complete.
+    /// Returns whether the content so far came in early data, and the handshake is not complete.
     pub(super) fn is_early(&self) -> bool {
         self.timed.transport.is_early()
     }
@@ -86,8 +86,8 @@ impl<T: Transport> Wire<T> {
         self.meter.take_updates()
     }
 
-    /// Whether the client has sent a frame for which the connection must end with PROTOCOL_ERROR,
-    /// and which the crate does not know.
+    /// Returns whether the client has sent a frame for which the connection must end with
+    /// PROTOCOL_ERROR, and which the crate does not know.
     pub(super) fn has_mistake(&self) -> bool {
         self.meter.has_mistake()
     }
@@ -107,23 +107,23 @@ impl<T: Transport> Wire<T> {
         self.refusals.farewell()
     }
 
-    /// Whether the connection is over because the client took nothing for too long.
+    /// Returns whether the connection is over because the client took nothing for too long.
     pub(super) fn has_timed_out(&self) -> bool {
         self.has_timed_out
     }
 
-    /// Whether all output was written.
+    /// Returns whether all output was written.
     pub(super) fn is_drained(&self) -> bool {
         self.taken == self.output.len()
     }
 
-    /// Whether all output was written, and the crate has nothing more that it may send.
+    /// Returns whether all output was written, and the crate has nothing more that it may send.
     pub(super) fn is_at_rest(&self) -> bool {
         self.is_drained() && !self.is_full
     }
 
-    /// Whether our side ends or has ended, and the client is waited for. The wire bounds that by
-    /// itself.
+    /// Returns whether our side ends or has ended, and the client is waited for. The wire bounds
+    /// that by itself.
     pub(super) fn lingers(&self) -> bool {
         self.is_ending
     }

@@ -44,7 +44,7 @@ impl ClientExcess {
 }
 
 impl fmt::Display for ClientExcess {
-    /// What the client does, with the key.
+    /// Writes the client's fault, with the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ClientExcess::Key(key) => write!(f, "exceeds `{key}` of [http3]"),

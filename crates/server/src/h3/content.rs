@@ -30,7 +30,7 @@ impl ReceivedStream {
         }
     }
 
-    /// Whether it is known that no content follows.
+    /// Returns whether it is known that no content follows.
     pub(super) fn is_over(&self) -> bool {
         matches!(self.next, Some(Ok(None)))
     }

@@ -129,7 +129,8 @@ impl Outgoing {
         }
     }
 
-    /// Whether other streams took the room that this one waits for, since this was last asked.
+    /// Returns whether other streams took the room that this one waits for, since this was last
+    /// asked.
     pub(super) fn was_outrun(&self) -> bool {
         let order = &mut self.0.borrow_mut().order;
         order.as_mut().is_some_and(|order| std::mem::take(&mut order.is_outrun))
@@ -165,7 +166,7 @@ impl Outgoing {
         Poll::Ready(matches!(ended, Ok(None)))
     }
 
-    /// Whether the stream was broken off by us.
+    /// Returns whether the stream was broken off by us.
     pub(super) fn is_broken(&self) -> bool {
         self.0.borrow().is_broken
     }
@@ -181,7 +182,7 @@ impl Outgoing {
 }
 
 impl OutgoingState {
-    /// Whether frames wait, and the stream may have room for them.
+    /// Returns whether frames wait, and the stream may have room for them.
     fn is_called(&self) -> bool {
         let signal = self.order.as_ref().and_then(|order| order.signal.as_ref());
         !self.waiting.is_empty() && signal.is_some_and(|(signal, _)| signal.is_called())

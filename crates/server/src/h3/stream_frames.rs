@@ -86,7 +86,7 @@ impl StreamFrames {
         self.0.borrow_mut().poll_part(context)
     }
 
-    /// Whether the head asks for a WebSocket. It is known when the crate has read the head.
+    /// Returns whether the head asks for a WebSocket. It is known when the crate has read the head.
     pub(super) fn is_websocket(&self) -> bool {
         self.0.borrow().is_websocket
     }
@@ -160,7 +160,8 @@ impl ReceivedFrames {
         self.broken()
     }
 
-    /// Whether the connection has to end. The rest of the stream is no part of a request then.
+    /// Returns whether the connection has to end. The rest of the stream is no part of a request
+    /// then.
     fn is_broken(&self) -> bool {
         self.shared.violation().is_some() || self.shared.meter.excess().is_some()
     }

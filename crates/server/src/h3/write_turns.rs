@@ -44,12 +44,12 @@ impl RoomSignal {
         RoomSignal { task, is_called: AtomicBool::new(false) }
     }
 
-    /// Whether this signal wakes the same task as that waker.
+    /// Returns whether this signal wakes the same task as that waker.
     pub(super) fn wakes(&self, task: &Waker) -> bool {
         self.task.will_wake(task)
     }
 
-    /// Whether there may be room, and the stream has not tried to write since.
+    /// Returns whether there may be room, and the stream has not tried to write since.
     pub(super) fn is_called(&self) -> bool {
         self.is_called.load(Ordering::Relaxed)
     }

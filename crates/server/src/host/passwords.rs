@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use howdah_htaccess::host::PasswordVerdict;
 
-use crate::crew::{Bounds, Crew, Origin};
+use crate::crew::{Crew, JobOrigin, QueueBounds};
 
 /// The time for which a success is kept. It does not prolong a password's validity: a changed or
 /// removed password has another hash, or none.
@@ -52,7 +52,7 @@ impl Passwords {
     /// Where the system gives no thread.
     pub(crate) fn start(compare: Compare, threads: usize) -> io::Result<Passwords> {
         let threads = threads.max(2);
-        let bounds = Bounds {
+        let bounds = QueueBounds {
             site: MOST_WAITING,
             client: MOST_WAITING_OF_CLIENT,
             at_a_time: threads - 1,
@@ -94,7 +94,7 @@ impl Passwords {
     /// many requests wait already.
     pub(crate) async fn find_out(
         &self,
-        origin: Origin,
+        origin: JobOrigin,
         compared: &mut ComparedPasswords,
         hash: Vec<u8>,
         password: Vec<u8>,
@@ -149,14 +149,14 @@ mod tests {
     use super::*;
     use crate::crew::ClientNetwork;
 
-    fn origin(site: usize, client: u8) -> Origin {
+    fn origin(site: usize, client: u8) -> JobOrigin {
         let network = ClientNetwork::of(IpAddr::from([192, 0, 2, client]));
-        Origin { site, network }
+        JobOrigin { site, network }
     }
 
     async fn find_out(
         passwords: &Passwords,
-        origin: Origin,
+        origin: JobOrigin,
         hash: &str,
         password: &str,
     ) -> ComparedPasswords {

@@ -128,32 +128,9 @@ pub(crate) fn import(files: &[FpmFile]) -> Imported {
             imported.remarks.extend(remark.map(|remark| format!("{place}: {remark}")));
         }
     }
-    for ImportedPool { name, file, .. } in pools.iter().filter(|pool| !pool.is_timed) {
-        imported.remarks.push(format!(
-            "{file}: the pool {name} has no `request_terminate_timeout`: {NO_TIME_LIMIT}"
-        ));
-    }
-    for pool in pools.iter().filter(|pool| !pool.has("mode")) {
-        let without_effect = pool.php.iter().filter(|(key, _)| !pool.has_effect(key));
-        imported.remarks.extend(without_effect.map(|(key, value)| {
-            let (file, name) = (&pool.file, &pool.name);
-            format!(
-                "{file}: the pool {name} has no `pm` that is understood: `{key} = {value}` is left \
-                 out"
-            )
-        }));
-    }
     scanned.sort_unstable();
     scanned.dedup();
-    imported.remarks.extend(scanned.into_iter().map(|file| {
-        format!("{file} is not read: Howdah's PHP reads the folder `embed/conf.d` beside `fpm`")
-    }));
-    for pool in pools.iter().filter(|pool| pool.site_name() != pool.name) {
-        let (name, site) = (&pool.name, pool.site_name());
-        imported
-            .remarks
-            .push(format!("{}: the pool {name} is the site {site}", pool.file));
-    }
+    imported.remarks.extend(remarks_on(&pools, &scanned));
     let is_only = pools.len() == 1;
     let texts: Vec<String> = pools.iter().map(|pool| pool.config(is_only)).collect();
     imported.config = texts.join("\n");
@@ -164,6 +141,35 @@ pub(crate) fn import(files: &[FpmFile]) -> Imported {
         imported.remarks.push(format!("the configuration, {line}{}", mistake.message));
     }
     imported
+}
+
+/// Returns remarks on the pools as a whole, and on the files of settings that php-fpm reads beside
+/// php.ini.
+fn remarks_on(pools: &[ImportedPool], scanned: &[&String]) -> Vec<String> {
+    let mut remarks = Vec::new();
+    for ImportedPool { name, file, .. } in pools.iter().filter(|pool| !pool.is_timed) {
+        remarks.push(format!(
+            "{file}: the pool {name} has no `request_terminate_timeout`: {NO_TIME_LIMIT}"
+        ));
+    }
+    for pool in pools.iter().filter(|pool| !pool.has("mode")) {
+        let without_effect = pool.php.iter().filter(|(key, _)| !pool.has_effect(key));
+        remarks.extend(without_effect.map(|(key, value)| {
+            let (file, name) = (&pool.file, &pool.name);
+            format!(
+                "{file}: the pool {name} has no `pm` that is understood: `{key} = {value}` is left \
+                 out"
+            )
+        }));
+    }
+    remarks.extend(scanned.iter().map(|file| {
+        format!("{file} is not read: Howdah's PHP reads the folder `embed/conf.d` beside `fpm`")
+    }));
+    for pool in pools.iter().filter(|pool| pool.site_name() != pool.name) {
+        let (name, site) = (&pool.name, pool.site_name());
+        remarks.push(format!("{}: the pool {name} is the site {site}", pool.file));
+    }
+    remarks
 }
 
 /// Returns the mistake in lines of `[site.php]`, or of a table below it.
@@ -323,7 +329,7 @@ impl ImportedPool {
         self.php.iter().any(|(known, _)| *known == key)
     }
 
-    /// Whether the pool's mode uses the key. php-fpm ignores the directives of other modes.
+    /// Returns whether the pool's mode uses the key. php-fpm ignores the directives of other modes.
     fn has_effect(&self, key: &str) -> bool {
         let mode = self.php.iter().find(|(known, _)| *known == "mode");
         let is_mode = |name: &str| mode.is_some_and(|(_, mode)| *mode == toml_text(name));

@@ -130,7 +130,7 @@ impl Watch {
         self.expired.set(false);
     }
 
-    /// Whether there is no deadline.
+    /// Returns whether there is no deadline.
     pub(crate) fn is_disarmed(&self) -> bool {
         self.deadline.get() == u64::MAX
     }
@@ -150,7 +150,7 @@ impl Watch {
         self.waker.borrow().iter().for_each(Waker::wake_by_ref);
     }
 
-    /// Whether the deadline has passed.
+    /// Returns whether the deadline has passed.
     pub(crate) fn is_expired(&self) -> bool {
         self.expired.get()
     }

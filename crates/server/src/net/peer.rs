@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use howdah_http::Scheme;
-use howdah_site::Client;
+use howdah_site::ClientRequest;
 
 use crate::tls::EstablishedTls;
 
@@ -50,8 +50,12 @@ impl Peer {
     }
 
     /// The sender of `request`, which arrived at `time`, in microseconds since 1970.
-    pub(crate) fn client<'r>(&'r self, request: &'r howdah_http::Request, time: u64) -> Client<'r> {
-        Client::new(request, self.remote, self.local, time)
+    pub(crate) fn client<'r>(
+        &'r self,
+        request: &'r howdah_http::Request,
+        time: u64,
+    ) -> ClientRequest<'r> {
+        ClientRequest::new(request, self.remote, self.local, time)
             .through(self.hop)
             .over(self.tls.as_deref().map(|tls| &tls.facts))
     }

@@ -31,7 +31,7 @@ impl RecordMeter {
         }
     }
 
-    /// Whether a record has begun of which bytes are missing.
+    /// Returns whether a record has begun of which bytes are missing.
     pub(crate) fn is_within(&self) -> bool {
         self.filled > 0 || self.content > 0
     }

@@ -19,7 +19,7 @@ pub(crate) struct TimedTransport<T> {
     pub(crate) transport: T,
     pub(crate) watch: Rc<Watch>,
     /// The slowest pace at which the client may take a response.
-    patience: Patience,
+    patience: PaceLimit,
     /// Bytes of the present response that the client has taken.
     taken: u64,
     /// The time that the present response has waited for the client.
@@ -32,14 +32,14 @@ pub(crate) struct TimedTransport<T> {
 
 /// The slowest pace at which a client may send or take content.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct PaceLimit {
     /// The longest time without a byte.
     pub(crate) silence: Duration,
     /// Bytes per second on average, after a first time that is free; 0: no limit.
     pub(crate) rate: u64,
 }
 
-impl Patience {
+impl PaceLimit {
     /// Returns how long the next byte may take, after `bytes` in the time `spent`, of which the
     /// time `free` is not counted.
     pub(crate) fn left(self, free: Duration, bytes: u64, spent: Duration) -> Duration {
@@ -96,7 +96,7 @@ impl<T: Transport> TimedTransport<T> {
         TimedTransport {
             transport,
             watch: watches.add(waker),
-            patience: Patience {
+            patience: PaceLimit {
                 silence: limits.send_timeout,
                 rate: limits.send_rate,
             },
@@ -213,7 +213,7 @@ impl<T: Transport> TimedTransport<T> {
                         return Poll::Ready(Err(ConnectionError::TimedOut.into()));
                     }
                     if self.watch.is_disarmed() {
-                        let Patience { silence, .. } = self.patience;
+                        let PaceLimit { silence, .. } = self.patience;
                         let left = self.patience.left(silence, self.taken, self.waited);
                         let now = Instant::now();
                         self.waits_since = Some(now);
@@ -230,7 +230,7 @@ impl<T: Transport> TimedTransport<T> {
         }
     }
 
-    /// Whether the client has closed its side. Has `context` woken when that changes.
+    /// Returns whether the client has closed its side. Has `context` woken when that changes.
     pub(crate) fn poll_closed(&self, context: &mut Context<'_>) -> bool {
         match self.transport.poll_peek(context) {
             Poll::Ready(Ok(0) | Err(_)) => true,
@@ -239,7 +239,8 @@ impl<T: Transport> TimedTransport<T> {
         }
     }
 
-    /// Whether the connection is broken. A client that closed only its own side still reads.
+    /// Returns whether the connection is broken. A client that closed only its own side still
+    /// reads.
     pub(crate) fn poll_broken(&self, context: &mut Context<'_>) -> bool {
         match self.transport.poll_peek(context) {
             Poll::Pending => false,
@@ -251,8 +252,8 @@ impl<T: Transport> TimedTransport<T> {
         }
     }
 
-    /// Whether `is_over` holds for a client that has sent bytes which nobody reads yet, or has
-    /// ended its side. From then on no change wakes the task: the next sweep does.
+    /// Returns whether `is_over` holds for a client that has sent bytes which nobody reads yet, or
+    /// has ended its side. From then on no change wakes the task: the next sweep does.
     #[cold]
     fn look_behind(&self, is_over: impl Fn(Ready) -> bool) -> bool {
         self.watch.look_again();

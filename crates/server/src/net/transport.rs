@@ -42,14 +42,14 @@ pub(crate) trait Transport {
     /// a broken connection.
     fn poll_peek(&self, context: &mut Context<'_>) -> Poll<io::Result<usize>>;
 
-    /// Whether bytes of the client have arrived, even if the event loop does not know it yet. A
-    /// connection that is closed while it has some takes a request with it.
+    /// Returns whether bytes of the client have arrived, even if the event loop does not know it
+    /// yet. A connection that is closed while it has some takes a request with it.
     fn has_input(&self) -> bool {
         false
     }
 
-    /// Whether a part of a record was read, whose rest has not arrived. No content has come of it,
-    /// but a request may.
+    /// Returns whether a part of a record was read, whose rest has not arrived. No content has come
+    /// of it, but a request may.
     fn is_receiving(&self) -> bool {
         false
     }
@@ -60,7 +60,7 @@ pub(crate) trait Transport {
         Ready::EMPTY
     }
 
-    /// Whether the content so far came in early data, and the handshake is not complete.
+    /// Returns whether the content so far came in early data, and the handshake is not complete.
     #[inline]
     fn is_early(&self) -> bool {
         false
@@ -78,8 +78,8 @@ pub(crate) trait Transport {
     /// one: the client sees that bytes are missing.
     fn break_off(&mut self) {}
 
-    /// Whether bytes that were taken are still on the way to the client, where a reset would
-    /// destroy them.
+    /// Returns whether bytes that were taken are still on the way to the client, where a reset
+    /// would destroy them.
     fn has_undelivered(&mut self) -> bool {
         false
     }
@@ -313,7 +313,7 @@ fn known(ready: impl Future<Output = io::Result<Ready>>) -> Ready {
     }
 }
 
-/// Whether the client's system lacks bytes that were sent, and is still there.
+/// Returns whether the client's system lacks bytes that were sent, and is still there.
 pub(super) fn has_undelivered(socket: &TcpStream) -> bool {
     let ready = readiness(socket);
     !ready.is_error()

@@ -32,11 +32,11 @@ pub(crate) const PROTOCOL_LIMITS: [ProtocolLimit; 17] = [
 /// The place of a key for limits of the library's own, which no key sets.
 pub(crate) const LIBRARY: &str = "library";
 
-/// How often each limit was met.
+/// The number of times that each limit was met.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct LimitTotals([u64; PROTOCOL_LIMITS.len()]);
 
-/// How often each limit was met, by protocol and key.
+/// The number of times that each limit was met, by protocol and key.
 pub(crate) type LimitCounts = BTreeMap<String, BTreeMap<String, u64>>;
 
 /// Returns the place of a limit in [`PROTOCOL_LIMITS`]; `None` for one that is not counted.

@@ -75,7 +75,7 @@ enum Culprit {
 
 /// The circumstances of an error: the request, its client and its step.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Situation<'r> {
+pub(crate) struct ErrorContext<'r> {
     pub(crate) peer: &'r Peer,
     /// `None` until the site is known.
     pub(crate) site: Option<&'r Site>,
@@ -83,7 +83,7 @@ pub(crate) struct Situation<'r> {
     pub(crate) request: &'r Request,
 }
 
-impl Situation<'_> {
+impl ErrorContext<'_> {
     fn error(&self, culprit: Culprit, status: Option<Status>, why: &str) -> RequestError {
         self.error_of_text(culprit, status, format!("{why}, {self}"))
     }
@@ -129,8 +129,8 @@ impl Situation<'_> {
 
 impl RequestError {
     /// The request's head broke the rules of HTTP.
-    pub(crate) fn head(situation: Situation<'_>, status: Status, why: &str) -> RequestError {
-        let Situation { peer, phase, .. } = situation;
+    pub(crate) fn head(situation: ErrorContext<'_>, status: Status, why: &str) -> RequestError {
+        let ErrorContext { peer, phase, .. } = situation;
         let text = format!("{status}: {why}, {phase}");
         RequestError {
             client: Some(peer.remote),
@@ -139,14 +139,14 @@ impl RequestError {
     }
 
     /// The client sends more requests than it may.
-    pub(crate) fn too_many(situation: Situation<'_>) -> RequestError {
+    pub(crate) fn too_many(situation: ErrorContext<'_>) -> RequestError {
         let why = "the client sends more requests than `client_requests` allows";
         situation.error_of_client(Culprit::Client, Some(Status::TOO_MANY_REQUESTS), why)
     }
 
     /// The client or the site has as many tunnels as it may have.
     pub(crate) fn too_many_tunnels(
-        situation: Situation<'_>,
+        situation: ErrorContext<'_>,
         refused: TooManyTunnels,
     ) -> RequestError {
         let (culprit, status, why) = match refused {
@@ -165,17 +165,17 @@ impl RequestError {
     }
 
     /// The site refuses the request.
-    pub(crate) fn forbidden(situation: Situation<'_>, status: Status) -> RequestError {
+    pub(crate) fn forbidden(situation: ErrorContext<'_>, status: Status) -> RequestError {
         situation.error_of_client(Culprit::Client, Some(status), "the site refuses it")
     }
 
     /// A crew does not take the request: too many of the site, or of the client, wait already.
-    pub(crate) fn too_many_waiting(situation: Situation<'_>, why: &str) -> RequestError {
+    pub(crate) fn too_many_waiting(situation: ErrorContext<'_>, why: &str) -> RequestError {
         situation.error_of_client(Culprit::Load, Some(Status::SERVICE_UNAVAILABLE), why)
     }
 
     /// The request's content was not received.
-    pub(crate) fn body(situation: Situation<'_>, error: &BodyError) -> RequestError {
+    pub(crate) fn body(situation: ErrorContext<'_>, error: &BodyError) -> RequestError {
         let (culprit, why) = match error {
             BodyError::Refused(refusal) => (Culprit::Client, refusal.why.to_owned()),
             BodyError::TimedOut => {
@@ -202,7 +202,7 @@ impl RequestError {
     }
 
     /// The pool did not take the request.
-    pub(crate) fn refused(situation: Situation<'_>, refused: DispatchError) -> RequestError {
+    pub(crate) fn refused(situation: ErrorContext<'_>, refused: DispatchError) -> RequestError {
         let (culprit, status, why) = match refused {
             DispatchError::QueueFull => (
                 Culprit::Load,
@@ -226,7 +226,7 @@ impl RequestError {
 
     /// The worker did not answer correctly.
     pub(crate) fn script(
-        situation: Situation<'_>,
+        situation: ErrorContext<'_>,
         script: &Script,
         failure: ExchangeError,
     ) -> RequestError {
@@ -237,7 +237,7 @@ impl RequestError {
 
     /// A script has named a file that is not sent.
     pub(crate) fn sendfile(
-        situation: Situation<'_>,
+        situation: ErrorContext<'_>,
         script: &Script,
         status: Status,
         what: &str,
@@ -247,7 +247,7 @@ impl RequestError {
     }
 
     /// The same as [`RequestError::script`], after the head was sent.
-    fn response(situation: Situation<'_>, failure: ExchangeError) -> RequestError {
+    fn response(situation: ErrorContext<'_>, failure: ExchangeError) -> RequestError {
         let (status, why) = match failure {
             ExchangeError::WorkerDied(LostWorker { pid, status }) => {
                 let end = crate::log::WaitStatus(status);
@@ -273,13 +273,13 @@ impl RequestError {
     }
 
     /// An upstream did not answer correctly.
-    pub(crate) fn upstream(situation: Situation<'_>, error: &UpstreamError) -> RequestError {
+    pub(crate) fn upstream(situation: ErrorContext<'_>, error: &UpstreamError) -> RequestError {
         situation.error(Culprit::Upstream, Some(error.status()), &error.to_string())
     }
 
     /// A directive's message.
     pub(crate) fn directives(
-        situation: Situation<'_>,
+        situation: ErrorContext<'_>,
         (place, what): &DirectiveMessage,
     ) -> RequestError {
         let what = in_ascii(what);
@@ -291,13 +291,13 @@ impl RequestError {
     }
 
     /// The client has left before it had its response.
-    pub(crate) fn gone(situation: Situation<'_>) -> RequestError {
+    pub(crate) fn gone(situation: ErrorContext<'_>) -> RequestError {
         situation.error_of_client(Culprit::Client, None, situation.closed())
     }
 
     /// The content of the response broke off. `None` if the client has left: the access log tells
     /// that.
-    pub(crate) fn content(situation: Situation<'_>, error: PumpError) -> Option<RequestError> {
+    pub(crate) fn content(situation: ErrorContext<'_>, error: PumpError) -> Option<RequestError> {
         let why = match error {
             PumpError::Client(ConnectionError::Broken) => return None,
             PumpError::Client(ConnectionError::TimedOut) => {
@@ -328,7 +328,7 @@ impl RequestError {
     }
 
     /// The source of the content broke off.
-    pub(crate) fn source(situation: Situation<'_>, error: SourceError) -> RequestError {
+    pub(crate) fn source(situation: ErrorContext<'_>, error: SourceError) -> RequestError {
         match error {
             SourceError::Script(failure) => RequestError::response(situation, failure),
             SourceError::Upstream(error) => RequestError::upstream(situation, &error),
@@ -392,10 +392,10 @@ fn in_ascii(text: &str) -> Cow<'_, str> {
 /// The most bytes of a target in a message. The access log has the whole target.
 const LONGEST_TARGET: usize = 1024;
 
-impl fmt::Display for Situation<'_> {
+impl fmt::Display for ErrorContext<'_> {
     /// `while sending the response to GET http://host/path from 192.0.2.1:4711`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Situation { peer, phase, request, .. } = self;
+        let ErrorContext { peer, phase, request, .. } = self;
         let shown = &request.target[..request.target.len().min(LONGEST_TARGET)];
         let (host, target) = (request.authority.escape_ascii(), shown.escape_ascii());
         let (method, scheme) = (request.method.as_str(), request.scheme.as_str());
@@ -418,7 +418,7 @@ mod tests {
             (Version::Http3, "the client reset the stream, or closed the connection, "),
         ] {
             let request = Request { version, ..Request::new() };
-            let situation = Situation {
+            let situation = ErrorContext {
                 peer: &peer,
                 site: None,
                 phase: Phase::Sending,

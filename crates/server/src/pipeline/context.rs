@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use howdah_http::{Fields, Refusal, Request};
 use howdah_php::RunReport;
-use howdah_site::{Client, Scratch, Site};
+use howdah_site::{ClientRequest, Scratch, Site};
 
 use crate::body::{BodyError, ContentUse, ReceivedContent, RequestStream};
 use crate::front::{Thread, WallTime};
 use crate::host::ComparedPasswords;
-use crate::net::{Patience, Peer};
-use crate::observe::{Phase, Situation};
+use crate::net::{PaceLimit, Peer};
+use crate::observe::{ErrorContext, Phase};
 use crate::respond::PreparedResponse;
 
 /// A request with its peer, site and deadlines. It knows the protocol only as a [`RequestStream`].
@@ -62,7 +62,7 @@ pub(crate) struct Arrival {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RequestDeadlines {
     /// The slowest pace at which the content may be received.
-    pub(crate) body: Patience,
+    pub(crate) body: PaceLimit,
 }
 
 /// Buffers that are reused from one request to the next.
@@ -103,7 +103,7 @@ impl<'t, 'c> RequestContext<'t, 'c> {
             site: None,
             arrival,
             deadlines: RequestDeadlines {
-                body: Patience {
+                body: PaceLimit {
                     silence: limits.body_timeout,
                     rate: limits.body_rate,
                 },
@@ -126,13 +126,13 @@ impl<'t, 'c> RequestContext<'t, 'c> {
 
 impl RequestContext<'_, '_> {
     /// The sender of the request, as rules and scripts see it.
-    pub(crate) fn client(&self) -> Client<'_> {
+    pub(crate) fn client(&self) -> ClientRequest<'_> {
         self.peer.client(self.request, self.arrival.began.microseconds)
     }
 
     /// Returns the circumstances of the request, for errors.
-    pub(crate) fn situation(&self) -> Situation<'_> {
-        Situation {
+    pub(crate) fn situation(&self) -> ErrorContext<'_> {
+        ErrorContext {
             peer: self.peer,
             site: self.site,
             phase: self.phase.get(),

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use howdah_files::Store;
+use howdah_files::FileStore;
 use howdah_htaccess::WorkBudget;
 use howdah_htaccess::modules::filter::Filter;
 use howdah_htaccess::response::{ResponseProperties, may_take_long};
@@ -28,8 +28,8 @@ use howdah_sys::open::Lookup;
 
 use super::context::RequestContext;
 use super::response::{Head, Response};
-use crate::body::Source;
-use crate::crew::{ClientNetwork, Origin};
+use crate::body::BodySource;
+use crate::crew::{ClientNetwork, JobOrigin};
 use crate::observe::{Phase, RequestError, RespondError};
 
 pub(crate) use self::costly_sites::CostlySites;
@@ -144,7 +144,8 @@ fn note_too_many_links(context: &RequestContext<'_, '_>, site: &Site, budget: &W
     }
 }
 
-/// Whether an evaluation, begun at `began`, has kept to its budget. Notes a site that was costly.
+/// Returns whether an evaluation, begun at `began`, has kept to its budget. Notes a site that was
+/// costly.
 #[inline]
 fn is_done(
     context: &RequestContext<'_, '_>,
@@ -167,9 +168,9 @@ fn is_done(
 }
 
 /// Returns the site and the client of a job for another thread.
-fn origin(context: &RequestContext<'_, '_>, site: &Site) -> Origin {
+fn origin(context: &RequestContext<'_, '_>, site: &Site) -> JobOrigin {
     let network = ClientNetwork::of(context.peer.remote.ip());
-    Origin { site: site.number(), network }
+    JobOrigin { site: site.number(), network }
 }
 
 /// Resolves the error page of a request that failed with `status`. `ruled` is the request as it was
@@ -272,7 +273,7 @@ pub(crate) async fn look_at(
     paths: Vec<PathBuf>,
 ) -> Result<(), Status> {
     let shared = Arc::clone(&context.thread.shared);
-    let job = move |store: &mut Store| {
+    let job = move |store: &mut FileStore| {
         paths.iter().for_each(|path| {
             is_there(store, path);
         });
@@ -285,9 +286,9 @@ pub(crate) async fn look_at(
     })
 }
 
-/// Whether something is at a path that a script has named. The kernel does not follow the links: a
-/// script can make some that keep it busy.
-fn is_there(store: &mut Store, path: &Path) -> bool {
+/// Returns whether something is at a path that a script has named. The kernel does not follow the
+/// links: a script can make some that keep it busy.
+fn is_there(store: &mut FileStore, path: &Path) -> bool {
     store.probe(path.as_os_str().as_bytes()).is_some()
 }
 
@@ -447,7 +448,7 @@ mod tests {
         std::fs::write(folder.join("file"), "").unwrap();
         symlink("file", folder.join("short")).unwrap();
         symlink(format!("{}file", "a/../".repeat(800)), folder.join("long")).unwrap();
-        let mut store = Store::new(StoreLimits::default());
+        let mut store = FileStore::new(StoreLimits::default());
         let there = ["file", "short", "long", "none"]
             .map(|name| (folder.join(name).exists(), is_there(&mut store, &folder.join(name))));
         assert_eq!(there, [(true, true), (true, true), (true, false), (false, false)]);

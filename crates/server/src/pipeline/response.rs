@@ -7,7 +7,7 @@ use howdah_htaccess::modules::filter::Filter;
 use howdah_http::{Fields, Method, Request, ResponseHead, SharedHead, Status};
 use howdah_site::Ruled;
 
-use crate::body::{Body, Source, Trailers, Tunnel};
+use crate::body::{Body, BodySource, Trailers, Tunnel};
 
 /// A response before it is encoded for a protocol.
 #[derive(Debug)]

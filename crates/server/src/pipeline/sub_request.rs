@@ -119,8 +119,8 @@ fn script_found(
     .encode()
 }
 
-/// Whether the scripts of a site find the functions of php-fpm. The others cannot ask for its
-/// state, which takes a look at the site's counters in all threads.
+/// Returns whether the scripts of a site find the functions of php-fpm. The others cannot ask for
+/// its state, which takes a look at the site's counters in all threads.
 fn is_named_as_fpm(thread: &Thread, site: usize) -> bool {
     let php = thread.config().sites.get(site).and_then(|site| site.php.as_ref());
     php.is_some_and(|php| php.sapi == Sapi::FpmFcgi)

@@ -20,7 +20,7 @@ use quinn::{
 };
 
 use super::exchange::PacketExchange;
-use super::route::Ids;
+use super::route::ConnectionIds;
 use super::socket::EndpointSocket;
 use crate::front::{self, Thread};
 use crate::log::Level;
@@ -83,7 +83,8 @@ impl Thread {
         let reset = hmac::Key::new(hmac::HMAC_SHA256, secret.reset_key());
         let mut settings = EndpointConfig::new(Arc::new(reset));
         let routes = exchange.routes().clone();
-        settings.cid_generator(move || Box::new(Ids { routes: routes.clone(), own: route }));
+        settings
+            .cid_generator(move || Box::new(ConnectionIds { routes: routes.clone(), own: route }));
         let sessions = tls::quic_sessions(&self.shared, listener.number, listener.address.ip())?;
         let tokens = hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, secret.token_key());
         let mut server = ServerConfig::new(sessions, Arc::new(tokens));

@@ -15,8 +15,8 @@ use super::start::{Mailbox, QuicListener, QuicSecret, QuicStart, slot};
 
 /// Packets that wait for an endpoint. Further ones are dropped, and their senders repeat them.
 const MOST_FORWARDED: usize = 4096;
-/// Forwarded packets that are taken before the event loop turns to its sockets again. Whoever sends
-/// packets for connections of a former generation makes one of each.
+/// Forwarded packets that are taken before the event loop turns to its sockets again. A client
+/// that sends packets for connections of a former generation makes one of each.
 const MOST_AT_ONCE: usize = 64;
 /// Bytes of the longest forwarded packet: its head, and the longest packet of UDP.
 const LONGEST_FORWARDED: usize = 1 << 16;

@@ -102,12 +102,12 @@ fn destination(packet: &[u8]) -> Option<&[u8]> {
 }
 
 /// Makes the connection ids of one endpoint.
-pub(super) struct Ids {
+pub(super) struct ConnectionIds {
     pub(super) routes: Routes,
     pub(super) own: Route,
 }
 
-impl ConnectionIdGenerator for Ids {
+impl ConnectionIdGenerator for ConnectionIds {
     fn generate_cid(&mut self) -> ConnectionId {
         let mut nonce = [0; NONCE];
         // The library's own random numbers end the process as well where there are none.
@@ -154,7 +154,7 @@ mod tests {
         for route in
             [Route { slot: 0, thread: 0, place: 0 }, Route { slot: 15, thread: 300, place: 7 }]
         {
-            let mut ids = Ids { routes: routes.clone(), own: route };
+            let mut ids = ConnectionIds { routes: routes.clone(), own: route };
             let id = ids.generate_cid();
             assert_eq!(id.len(), LENGTH);
             assert!(ids.validate(&id).is_ok());

@@ -175,7 +175,7 @@ mod tests {
 
     use super::super::datagram_socket::DatagramSocket;
     use super::super::packet_turn::STRANGERS;
-    use super::super::route::Ids;
+    use super::super::route::ConnectionIds;
     use super::super::start::{QuicListener, QuicSecret, QuicStart};
     use super::*;
 
@@ -215,7 +215,7 @@ mod tests {
         let sockets = vec![DatagramSocket::new(socket).unwrap().awaited().unwrap()];
         let endpoint = EndpointSocket::new(sockets, 1, own, Arc::clone(&exchange), || ());
         assert!(endpoint.max_receive_segments() > 1 && endpoint.max_transmit_segments() > 1);
-        let id = |own| Ids { routes: exchange.routes().clone(), own }.generate_cid();
+        let id = |own| ConnectionIds { routes: exchange.routes().clone(), own }.generate_cid();
         let packets = [packet(&id(own), 1), packet(&id(other), 2), packet(&id(own), 3)];
         let transmit = Transmit {
             destination: address,
@@ -296,7 +296,7 @@ mod tests {
         assert!(LOOKS.get() >= turns.len() - 1, "a thread that never sleeps looks for responses");
         let own = |exchange: &PacketExchange| {
             let own = exchange.route(0, 0);
-            let id = Ids { routes: exchange.routes().clone(), own }.generate_cid();
+            let id = ConnectionIds { routes: exchange.routes().clone(), own }.generate_cid();
             [&[0x40], &*id, &[0; 30]].concat()
         };
         let turns = runtime.block_on(taken_in_turns(60, own));

@@ -7,7 +7,8 @@ use std::rc::Rc;
 use howdah_http::{Fields, Status};
 use howdah_php::{EntryBlock, RequestEncoder};
 use howdah_site::{
-    Client, Ruled, Script, ScriptEnvironment, common_variables, own_variables, server_variables,
+    ClientRequest, Ruled, Script, ScriptEnvironment, common_variables, own_variables,
+    server_variables,
 };
 
 use super::prepared::PreparedResponse;
@@ -15,7 +16,7 @@ use super::prepared::PreparedResponse;
 /// A script, and the client whose request runs it.
 #[derive(Clone, Copy)]
 pub(crate) struct ScriptCall<'c> {
-    pub(crate) client: Client<'c>,
+    pub(crate) client: ClientRequest<'c>,
     pub(crate) script: &'c Script,
 }
 

@@ -3,19 +3,19 @@
 //!
 //! Directives come first: a response whose content they have encoded or filtered is left alone.
 
-use howdah_files::{CodedFile, NegotiatedForm, Store};
+use howdah_files::{CodedFile, FileStore, NegotiatedForm};
 use howdah_htaccess::modules::filter::Filter;
 use howdah_http::{Fields, Request, ResponseHead, Status, codings, members};
 use howdah_site::{ContentCoding, DocumentPath, FileHandle, Site};
 
 use super::not_modified;
-use crate::body::Source;
+use crate::body::BodySource;
 use crate::pipeline::{Head, Response};
 
 /// Returns the file to send in place of the one at `path`, and the form in which it is sent.
 /// `fields` are those of the request.
 pub(crate) fn select(
-    store: &mut Store,
+    store: &mut FileStore,
     site: &Site,
     (path, file): (DocumentPath, FileHandle),
     fields: &Fields,

@@ -11,7 +11,7 @@ use howdah_http::conditional::{self, Validators};
 use howdah_http::range::{self, Multipart, Ranges, Span};
 use howdah_http::{Fields, Method, ResponseHead, Status, date, members};
 
-use crate::body::{Body, Ranged, Segment, Source};
+use crate::body::{Body, BodySource, Ranged, Segment};
 use crate::pipeline::{Head, Response};
 
 /// Returns the part of `response` that the request's `fields` ask for: 206. Where Range does not

@@ -103,8 +103,8 @@ async fn find(
     Ok(path)
 }
 
-/// Whether the kernel can tell from its memory what is at a path, on a file system that cannot
-/// hang.
+/// Returns whether the kernel can tell from its memory what is at a path, on a file system that
+/// cannot hang.
 fn is_at_hand(path: &Path) -> bool {
     let path = CString::new(path.as_os_str().as_bytes());
     let found = path.map(|path| open::stat(&path, true, Lookup::Cached));

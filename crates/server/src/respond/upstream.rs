@@ -27,7 +27,7 @@ use howdah_http::{Content, Method, Request, ResponseHead, Status, Version, membe
 use howdah_site::{Ruled, Site};
 
 use super::script;
-use crate::body::{Body, Duplex, Source};
+use crate::body::{Body, BodySource, Duplex};
 use crate::front::Thread;
 use crate::observe::{Phase, RequestError, RespondError};
 use crate::pipeline::{Head, RequestContext, Response, adjust};

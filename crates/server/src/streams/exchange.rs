@@ -9,10 +9,12 @@ use http::request::Parts;
 
 use super::request_body::StreamRequestBody;
 use super::{ResetCause, ResponsePriority, Stream, StreamSink, head, unread};
-use crate::body::{self, Body, PumpError, Sink, Source};
+use crate::body::{self, Body, BodySource, PumpError, Sink};
 use crate::front::Workspace;
 use crate::net::{ConnectionError, Peer, forwarded};
-use crate::observe::{ConnectionFacts, Phase, RecordedResponse, RequestError, Situation};
+use crate::observe::{
+    ConnectionFacts, ErrorContext, Phase, RecordedResponse, RequestError, ResolutionNotes,
+};
 use crate::pipeline::{self, Arrival, RequestContext, Response, SendOutcome, Served};
 
 /// Serves the request with that head. `ends`: no content follows the head.
@@ -96,15 +98,7 @@ impl<S: Stream> StreamExchange<'_, S> {
         let Served { response, site, user, notes } = pipeline::serve(&mut context).await;
         let Some(mut response) = response else {
             let (_, received) = body.into_parts();
-            let connection = ConnectionFacts {
-                received,
-                earlier: self.stream.earlier(),
-                ..ConnectionFacts::default()
-            };
-            let situation = self.situation(work, site, Phase::Sending);
-            let resolved = (user.as_deref(), notes.as_deref());
-            pipeline::record_gone(thread, situation, self.arrival, resolved, connection);
-            self.stream.abandon();
+            self.record_gone(work, site, (user.as_deref(), notes.as_deref()), received);
             return None;
         };
         if work.request.is_extended_connect
@@ -140,6 +134,25 @@ impl<S: Stream> StreamExchange<'_, S> {
             work.scratch.content = buffer;
         }
         content
+    }
+
+    /// Records that the client has gone before there was a response, and abandons the stream.
+    fn record_gone(
+        &self,
+        work: &Workspace,
+        site: Option<&Site>,
+        resolved: (Option<&[u8]>, Option<&ResolutionNotes>),
+        received: u64,
+    ) {
+        let connection = ConnectionFacts {
+            received,
+            earlier: self.stream.earlier(),
+            ..ConnectionFacts::default()
+        };
+        let situation = self.situation(work, site, Phase::Sending);
+        let thread = self.stream.thread();
+        pipeline::record_gone(thread, situation, self.arrival, resolved, connection);
+        self.stream.abandon();
     }
 
     /// Answers a refused head. Returns whether the client has got the response.
@@ -220,8 +233,8 @@ impl<S: Stream> StreamExchange<'_, S> {
         work: &'s Workspace,
         site: Option<&'s Site>,
         phase: Phase,
-    ) -> Situation<'s> {
-        Situation {
+    ) -> ErrorContext<'s> {
+        ErrorContext {
             peer: &self.peer,
             site,
             phase,

@@ -45,7 +45,7 @@ impl OpenRequests {
         OpenTunnel(Rc::clone(self))
     }
 
-    /// Whether there are requests, and all of them are tunnels.
+    /// Returns whether there are requests, and all of them are tunnels.
     pub(crate) fn are_tunnels(&self) -> bool {
         self.count.get() > 0 && self.count.get() == self.tunnels.get()
     }

@@ -1,17 +1,17 @@
-//! How long a client may let a response wait.
+//! The time for which a client may let a response wait.
 
 use std::rc::Rc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
 use crate::front::Thread;
-use crate::net::{Patience, Watch};
+use crate::net::{PaceLimit, Watch};
 
 /// The pace at which a client takes a response, and the time limit of the present wait.
 pub(crate) struct Pace<'s> {
     thread: &'s Thread,
     /// The slowest pace at which the client may take the response.
-    patience: Patience,
+    patience: PaceLimit,
     /// Bytes handed over.
     taken: u64,
     /// The time that the response has waited for the client.
@@ -27,7 +27,7 @@ impl<'s> Pace<'s> {
         let limits = &thread.config().limits;
         Pace {
             thread,
-            patience: Patience {
+            patience: PaceLimit {
                 silence: limits.send_timeout,
                 rate: limits.send_rate,
             },
@@ -67,7 +67,7 @@ impl<'s> Pace<'s> {
         self.arm(Instant::now(), self.patience.silence, context);
     }
 
-    /// Whether the time of the present wait is over; `None` before the first.
+    /// Returns whether the time of the present wait is over; `None` before the first.
     pub(crate) fn is_expired(&self) -> Option<bool> {
         self.watch.as_ref().map(|watch| watch.is_expired())
     }

@@ -24,7 +24,7 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// Whether a process that lived for `lived` has served.
+    /// Returns whether a process that lived for `lived` has served.
     pub(super) fn has_served(lived: Duration) -> bool {
         lived >= SERVED
     }

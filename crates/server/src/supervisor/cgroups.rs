@@ -291,7 +291,7 @@ fn prefix() -> Option<String> {
     Some(format!("howdah-{namespace}-"))
 }
 
-/// Whether the supervisor that the folder belongs to has ended.
+/// Returns whether the supervisor that the folder belongs to has ended.
 fn is_stale(name: &str) -> bool {
     let Some((pid, started)) = prefix()
         .and_then(|prefix| name.strip_prefix(prefix.as_str()))

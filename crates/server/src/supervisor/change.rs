@@ -52,7 +52,7 @@ pub(super) enum ChangeCause {
 }
 
 impl ChangeCause {
-    /// Whether the plan of the generation that serves is used again as it is.
+    /// Returns whether the plan of the generation that serves is used again as it is.
     fn keeps_plan(self) -> bool {
         matches!(self, ChangeCause::FrontDied | ChangeCause::ListenerFound)
     }
@@ -156,7 +156,7 @@ impl Supervisor {
         }
     }
 
-    /// Whether a change of generation is in progress.
+    /// Returns whether a change of generation is in progress.
     pub(super) fn is_changing(&self) -> bool {
         self.change.is_some() || self.preparation.is_some()
     }

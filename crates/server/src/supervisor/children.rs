@@ -66,7 +66,7 @@ impl Supervisor {
         let heard = zygote.listen();
         let (is_ready, pid, name) = (zygote.ready.is_some(), zygote.pid, pool.name.clone());
         if is_ready && !was_ready {
-            // What PHP has printed before.
+            // The lines that PHP has printed before.
             pool.forward_lines(&log);
         }
         if let Err(error) = heard {

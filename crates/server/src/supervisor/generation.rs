@@ -117,8 +117,8 @@ impl Generation {
             planned: generation_plan.pools.len(),
             required,
         };
-        // Pools do not see each other's state folders, which have to be there for that. What goes
-        // wrong is told when the pool starts.
+        // Pools do not see each other's state folders, which have to be there for that. Errors
+        // are reported when the pool starts.
         for plan in generation_plan.pools.iter().filter(|plan| plan.silence.is_none()) {
             let _ = plan.prepare_state(environment);
         }

@@ -106,24 +106,11 @@ impl GenerationPlan {
             sites.map(|(number, site)| finder.authorities(number, site)).collect();
         finder.look_for_a_site(&config);
         let upstream_tls = config.sites.iter().map(|site| finder.upstream_tls(site)).collect();
-        let mut pools = Vec::new();
-        for (number, site) in config.sites.iter().enumerate() {
-            finder.look_at_root(site, front.as_ref());
-            if let Some(php) = &site.php
-                && let Some(pool) = finder.pool(number, site, php, &config, front.as_ref())
-            {
-                pools.push(pool);
-            }
-        }
-        finder.tell_of_shared_users(&pools);
+        let pools = finder.pools(&config, front.as_ref());
         let site_folders = site_folders::of(&config, &finder.states, &answers);
         let orders = finder.orders(front.as_ref());
-        for (site, pairs) in config.sites.iter().zip(&mut certificates) {
-            if let Some(plan) = orders.as_ref().filter(|_| plan::is_ordered(site)) {
-                let (stored, mistakes) = plan.stored(&config, site);
-                *pairs = stored;
-                finder.warnings.extend(mistakes);
-            }
+        if let Some(plan) = &orders {
+            finder.use_stored(plan, &mut certificates);
         }
         if !finder.errors.is_empty() {
             return Err(finder.errors);
@@ -167,6 +154,32 @@ struct PlanFinder<'s> {
 }
 
 impl PlanFinder<'_> {
+    /// Plans the pools of all sites.
+    fn pools(&mut self, config: &Config, front: Option<&Identity>) -> Vec<PoolPlan> {
+        let mut pools = Vec::new();
+        for (number, site) in config.sites.iter().enumerate() {
+            self.look_at_root(site, front);
+            if let Some(php) = &site.php
+                && let Some(pool) = self.pool(number, site, php, config, front)
+            {
+                pools.push(pool);
+            }
+        }
+        self.tell_of_shared_users(&pools);
+        pools
+    }
+
+    /// Puts the stored certificates of sites that order theirs among `certificates`.
+    fn use_stored(&mut self, plan: &OrderPlan, certificates: &mut SitePairs) {
+        for (site, pairs) in self.config.sites.iter().zip(certificates) {
+            if plan::is_ordered(site) {
+                let (stored, mistakes) = plan.stored(self.config, site);
+                *pairs = stored;
+                self.warnings.extend(mistakes);
+            }
+        }
+    }
+
     /// Names the listeners with TLS that have no HTTP/3 because of the PROXY protocol.
     fn tell_of_listeners_without_http3(&mut self, config: &Config) {
         let has_sites = config.sites.iter().any(|site| site.tls.is_on());

@@ -85,7 +85,7 @@ impl Heart {
         self.due
     }
 
-    /// Whether a thread was found to hang, so that the front was killed.
+    /// Returns whether a thread was found to hang, so that the front was killed.
     pub(super) fn has_stopped(&self) -> bool {
         self.has_stopped
     }
@@ -164,7 +164,7 @@ impl Silence {
         }
     }
 
-    /// Whether only a new front helps.
+    /// Returns whether only a new front helps.
     fn is_final(self) -> bool {
         matches!(self, Silence::Stopped | Silence::Loops | Silence::Blocked)
     }

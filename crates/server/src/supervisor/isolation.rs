@@ -194,14 +194,7 @@ impl PoolIsolation {
         ];
         let reach = Reach::plan((config, number), php, paths);
         if confines && abilities.mounts.is_err() {
-            notices.extend(reach.inside().iter().map(|folder| {
-                format!(
-                    "site {} reaches {}, which belongs to another site, because of `{{host}}` in \
-                     its root; keep that site elsewhere",
-                    site.name,
-                    folder.display()
-                )
-            }));
+            notices.extend(reach.inside().iter().map(|folder| reached(&site.name, folder)));
         }
         let given = optional.into_iter().filter_map(|(what, limit)| Some((what, limit?)));
         PoolIsolation {
@@ -393,6 +386,15 @@ fn planned_state(paths: &PoolPaths<'_>) -> Result<Option<PathBuf>, String> {
         Some((link, why)) => Err(format!("the link {} {why}", link.display())),
         None => Ok(Some(found.real.clone())),
     }
+}
+
+/// Returns the notice that a pool reaches a folder of another site.
+fn reached(site: &str, folder: &Path) -> String {
+    format!(
+        "site {site} reaches {}, which belongs to another site, because of `{{host}}` in its root; \
+         keep that site elsewhere",
+        folder.display()
+    )
 }
 
 /// Says where `connect` is enforced less than it reads.

@@ -183,7 +183,7 @@ pub(super) fn settings_number(config: &Config, name: &str) -> Option<String> {
     Some(format!("{:016x}", hasher.finish()))
 }
 
-/// Whether the pool of a site has the same keys in two plans.
+/// Returns whether the pool of a site has the same keys in two plans.
 fn has_same_pool(former: &GenerationPlan, plan: &GenerationPlan, name: &str) -> bool {
     let php = |plan: &GenerationPlan| {
         let site = plan.config.sites.iter().find(|site| site.name == name)?;

@@ -82,8 +82,8 @@ impl BoundListener {
         }
     }
 
-    /// Whether this is a listener for `address` that clients can reach: the file of a Unix socket
-    /// may have been removed.
+    /// Returns whether this is a listener for `address` that clients can reach: the file of a Unix
+    /// socket may have been removed.
     fn serves(&self, address: &ListenAddress) -> bool {
         self.configured == *address
             && match address {
@@ -97,7 +97,7 @@ impl BoundListener {
         self.number
     }
 
-    /// Whether the listener's UDP port is for HTTP/3.
+    /// Returns whether the listener's UDP port is for HTTP/3.
     pub(super) fn has_http3(&self, config: &Config) -> bool {
         config
             .listen
@@ -129,8 +129,8 @@ impl BoundListener {
     }
 }
 
-/// Whether the UDP port of a listener with these settings is for HTTP/3. Packets cannot carry a
-/// header of the PROXY protocol.
+/// Returns whether the UDP port of a listener with these settings is for HTTP/3. Packets cannot
+/// carry a header of the PROXY protocol.
 pub(super) fn has_http3(settings: &ListenerSettings, config: &Config) -> bool {
     let has_sites = config.sites.iter().any(|site| site.tls.is_on());
     settings.tls && config.http3.enabled && !settings.proxy_protocol && has_sites
@@ -240,7 +240,7 @@ pub(super) fn obstacle(number: usize, wanted: &[ListenerSettings]) -> Option<Str
     }
 }
 
-/// Whether the server could listen on `address` now.
+/// Returns whether the server could listen on `address` now.
 pub(super) fn can_bind(address: &ListenAddress) -> bool {
     match address {
         ListenAddress::Tcp(address) => listen::try_to_bind(*address).is_ok(),

@@ -47,8 +47,8 @@ impl OrphanSearch {
 }
 
 impl Supervisor {
-    /// Whether all processes are gone, once no generation is left. Those that were killed a moment
-    /// ago, such as the one that orders certificates, may live on for another.
+    /// Returns whether all processes are gone, once no generation is left. Those that were killed a
+    /// moment ago, such as the one that orders certificates, may live on for another.
     pub(super) fn has_ended_all(&mut self) -> bool {
         if !self.orphans.is_last {
             let now = Instant::now();

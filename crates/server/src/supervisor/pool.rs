@@ -227,8 +227,8 @@ impl PoolProcesses {
         }
     }
 
-    /// Whether the site's owner has made something of the state folder that keeps the pool from
-    /// starting. `ours` is this process's user.
+    /// Returns whether the site's owner has made something of the state folder that keeps the pool
+    /// from starting. `ours` is this process's user.
     pub(super) fn has_spoilt_state(&self, ours: &Identity) -> bool {
         self.plan.as_ref().is_some_and(|plan| {
             let owner = plan.identity.as_ref().unwrap_or(ours);
@@ -393,12 +393,12 @@ impl PoolProcesses {
         }
     }
 
-    /// Whether PHP has started, or the pool is left out.
+    /// Returns whether PHP has started, or the pool is left out.
     pub(super) fn is_settled(&self) -> bool {
         self.is_left_out || self.zygote.as_ref().is_some_and(|zygote| zygote.ready.is_some())
     }
 
-    /// Whether the file system of the site's root hung when the generation was planned.
+    /// Returns whether the file system of the site's root hung when the generation was planned.
     pub(super) fn is_silent(&self) -> bool {
         self.plan.as_ref().is_some_and(|plan| plan.silence.is_some())
     }

@@ -32,7 +32,7 @@ pub(super) struct PoolLog {
     flood: TokenBucket,
     /// The last line, at most [`LONGEST_LAST`] bytes of it, and when it came.
     last: Option<(Instant, String)>,
-    /// What PHP has said of a mistake in php.ini.
+    /// PHP's line on a mistake in php.ini.
     ini_mistake: Option<String>,
 }
 
@@ -163,8 +163,9 @@ pub(super) fn level_of(line: &[u8]) -> (Level, &[u8]) {
     }
 }
 
-/// Whether PHP's parser of php.ini has written the line, while PHP started: `PHP:  syntax error,
-/// unexpected end of file in /etc/php.ini on line 7`. The settings from there on have no effect.
+/// Returns whether PHP's parser of php.ini has written the line, while PHP started: `PHP:  syntax
+/// error, unexpected end of file in /etc/php.ini on line 7`. The settings from there on have no
+/// effect.
 fn is_of_ini_parser(line: &[u8]) -> bool {
     line.starts_with(b"PHP:  ")
 }

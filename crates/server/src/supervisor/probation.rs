@@ -61,7 +61,7 @@ impl Probation {
         self.is_reload
     }
 
-    /// Whether the responses of a site are judged.
+    /// Returns whether the responses of a site are judged.
     fn judges(&self, site: &str) -> bool {
         self.is_reload || self.fallback.held.iter().any(|held| held.site == site)
     }
@@ -259,7 +259,7 @@ impl Supervisor {
         self.generations.iter_mut().for_each(Generation::end_kept_standbys);
     }
 
-    /// Whether `howdah reload` is answered later, when the probation is over.
+    /// Returns whether `howdah reload` is answered later, when the probation is over.
     pub(super) fn awaits_probation(&self) -> bool {
         self.probation.as_ref().is_some_and(|probation| probation.time <= AWAITED)
     }

@@ -1,4 +1,4 @@
-//! Whether the front and the pools can enter the folder that they are to serve.
+//! Checks that the front and the pools can enter the folder that they are to serve.
 
 use std::fs;
 use std::io;

@@ -147,7 +147,7 @@ impl Releases {
         Some((served(former)?, served(self)?))
     }
 
-    /// Whether the link of a site leads to this folder.
+    /// Returns whether the link of a site leads to this folder.
     pub(super) fn leads_to(&self, site: &str, real: &Path) -> bool {
         let mut sites = self.sites.iter().filter(|release| release.site == site);
         sites.any(|release| release.real.as_deref() == Some(real))

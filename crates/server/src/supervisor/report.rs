@@ -188,7 +188,7 @@ impl Supervisor {
         }
     }
 
-    /// Whether no front serves, and another one starts or is going to.
+    /// Returns whether no front serves, and another one starts or is going to.
     fn replaces_front(&self) -> bool {
         let mut generations = self.generations.iter();
         let serves = generations.any(|one| one.phase == GenerationPhase::Serving);

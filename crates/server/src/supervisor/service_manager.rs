@@ -215,8 +215,8 @@ impl Supervisor {
         self.report_deaf_manager(told);
     }
 
-    /// Whether a front serves that was not found to hang. A front that another program has started
-    /// has no heartbeat here, and is heard while it lives.
+    /// Returns whether a front serves that was not found to hang. A front that another program has
+    /// started has no heartbeat here, and is heard while it lives.
     fn hears_front(&self) -> bool {
         let serving = |phase| phase == GenerationPhase::Serving;
         self.generations

@@ -68,9 +68,9 @@ pub(super) fn without_foreign_link(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Whether `owner` has made something of the state folder `path`, of a folder in it or of the way
-/// to it that keeps the pool from starting. `ours` is this process's user. `false` where that is
-/// the owner, too: then its folders are the administrator's own.
+/// Returns whether `owner` has made something of the state folder `path`, of a folder in it or of
+/// the way to it that keeps the pool from starting. `ours` is this process's user. `false` where
+/// that is the owner, too: then its folders are the administrator's own.
 pub(super) fn is_spoilt(path: &Path, owner: &Identity, ours: &Identity) -> bool {
     if owner.is_root() || owner.uid == ours.uid {
         return false;

@@ -146,8 +146,8 @@ pub(crate) fn written_root(site: &SiteSettings) -> &Path {
     }
 }
 
-/// Whether the kernel can tell from its memory, and without asking a file system that may hang,
-/// that `path` leads to `real`.
+/// Returns whether the kernel can tell from its memory, and without asking a file system that may
+/// hang, that `path` leads to `real`.
 pub(super) fn still_leads_to(path: &Path, real: &Path) -> bool {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else {
         return false;
@@ -223,7 +223,7 @@ impl Survey {
         }
     }
 
-    /// Whether everything was answered, or the time is over.
+    /// Returns whether everything was answered, or the time is over.
     pub(super) fn is_over(&self, now: Instant) -> bool {
         self.pipe.is_none() || now >= self.until
     }

@@ -37,7 +37,7 @@ fn copy_entries(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether this is root, and so the server runs as other users.
+/// Returns whether this is root, and so the server runs as other users.
 pub(crate) fn is_root() -> bool {
     Process::own().uid() == 0
 }

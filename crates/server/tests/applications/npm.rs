@@ -24,7 +24,7 @@ impl Package {
             return Ok(kept);
         }
         fs::create_dir_all(cache).unwrap();
-        // Whatever goes wrong half way is not kept, and another test run may be doing the same.
+        // A failed installation is not kept, and another test run may be at work, too.
         let work = tempfile::tempdir_in(cache).unwrap();
         let package = format!("{}@{}", self.name, self.version);
         let pack =

@@ -96,7 +96,7 @@ impl Visitors {
                 let (over, ready) = (over.clone(), ready.clone());
                 std::thread::spawn(move || {
                     stand_apart();
-                    // That takes its time on a busy machine, which is none of the server's.
+                    // This takes time on a busy machine, which is not the server's.
                     ready.wait();
                     let due = Instant::now() + PAUSE * number / VISITORS;
                     let visitor = Visitor {

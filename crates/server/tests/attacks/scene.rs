@@ -61,7 +61,7 @@ impl Outcome {
         (!before.is_zero()).then(|| self.during.p99().as_secs_f64() / before.as_secs_f64())
     }
 
-    /// Whether site B's p99 is more than twice the one before.
+    /// Returns whether site B's p99 is more than twice the one before.
     pub fn is_too_slow(&self) -> bool {
         self.slowdown().is_some_and(|factor| factor > 2.0)
     }

@@ -281,7 +281,7 @@ impl Harm {
 }
 
 impl Event {
-    /// Whether the event may have made this request fail.
+    /// Returns whether the event may have made this request fail.
     fn may_harm(&self, seen: &Seen) -> bool {
         let meets = self.began <= seen.ended && seen.began <= self.ended + GRACE;
         meets

@@ -167,12 +167,12 @@ impl Stage {
         zygotes.max_by_key(|zygote| started(*zygote))
     }
 
-    /// Whether the pool has as many workers as it has without work.
+    /// Returns whether the pool has as many workers as it has without work.
     pub fn rests(&self) -> bool {
         self.workers().len() == self.mode.resting()
     }
 
-    /// Whether the pool has at least the workers that it has without work.
+    /// Returns whether the pool has at least the workers that it has without work.
     pub fn is_staffed(&self) -> bool {
         self.zygote().is_some() && self.workers().len() >= self.mode.resting()
     }

@@ -17,7 +17,7 @@ pub struct Apache {
 }
 
 impl Apache {
-    /// Whether Apache and its module for PHP are installed. If not, says so.
+    /// Returns whether Apache and its module for PHP are installed. If not, says so.
     pub fn is_here() -> bool {
         let is_here = Path::new(PROGRAM).exists() && php_module().is_some();
         if !is_here {

@@ -221,7 +221,7 @@ impl Browser {
     }
 }
 
-/// Whether a complaint is that the browser has not waited long enough.
+/// Returns whether a complaint is that the browser has not waited long enough.
 fn is_too_slow(complaint: &str) -> bool {
     ["ERR_QUIC_", "TIMED_OUT"].iter().any(|error| complaint.contains(error))
 }

@@ -25,7 +25,7 @@ fn start(programs: &str, home: &Path) -> Server {
     }
 }
 
-/// Whether the user of a test may run programs of that folder.
+/// Returns whether the user of a test may run programs of that folder.
 fn is_open(programs: &str) -> bool {
     let user = format!("--reuid={NOBODY}");
     let tried = Command::new("setpriv")

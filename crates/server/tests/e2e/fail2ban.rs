@@ -173,7 +173,7 @@ fn fail2ban_finds_those_who_misbehave_and_nobody_forges_anothers_address() {
         };
         assert!(!addresses.contains(INNOCENT), "{mode}: {addresses:?}");
         assert!(addresses.iter().all(|address| address.starts_with("127.0.0.")), "{addresses:?}");
-        // Whoever forges has misbehaved, too.
+        // A client that forges has misbehaved, too.
         let plain: Vec<u8> = addresses
             .iter()
             .map(|address| address.rsplit('.').next().unwrap().parse().unwrap())

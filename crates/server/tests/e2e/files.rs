@@ -346,7 +346,7 @@ fn a_whole_folder_may_be_exchanged() {
     wait_until("the other version is served", || wire.get("/current/a.txt").text() == "second");
 }
 
-/// Whatever its name and however it is asked for: the source of a script does not leave the server.
+/// The source of a script does not leave the server, with any name and any request.
 #[test]
 fn php_source_is_never_sent() {
     if !has_php() {

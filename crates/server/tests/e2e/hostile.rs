@@ -90,7 +90,7 @@ fn a_script_that_scribbles_on_shared_memory_harms_its_own_pool_alone() {
             for _ in 0..20 {
                 assert_eq!(ask(&site, "good.example", "/ok.php"), 200, "{target}");
             }
-            // Whatever these get, if anything: it is an answer or an end, in bounded time.
+            // These get an answer or an end, in bounded time.
             evil.rest_or_reply();
             hurt.rest_or_reply();
             assert_eq!(unharmed.reply("GET").text(), "slow", "{target}");

@@ -312,8 +312,8 @@ fn descriptors_that_are_slow_to_close_stop_neither_the_front_nor_the_supervisor(
     drop(listener);
 }
 
-/// The owner of a file takes a lease on it. Whoever opens the file then waits until the lease is
-/// given back, or for 45 seconds.
+/// The owner of a file takes a lease on it. A process that opens the file then waits until the
+/// lease is given back, or for 45 seconds.
 #[test]
 fn a_leased_file_does_not_stop_the_front() {
     if !has_php() {

@@ -53,7 +53,7 @@ impl Site {
         if code == Some(0) { Ok(told) } else { Err(errors) }
     }
 
-    /// How often clients have met this limit of `[http2]` or `[http3]`.
+    /// Returns how often clients have met this limit of `[http2]` or `[http3]`.
     pub fn limits_met(&self, protocol: &str, key: &str) -> u64 {
         let told = self.try_status(&["--json"]).unwrap();
         let status: serde_json::Value = serde_json::from_str(&told).unwrap();

@@ -76,7 +76,7 @@ fn wait_for_status(site: &Site, what: &str, is_so: impl Fn(&Value) -> bool) -> V
     last
 }
 
-/// Whether a program of this name is installed.
+/// Returns whether a program of this name is installed.
 fn is_installed(program: &str) -> bool {
     let mut command = Command::new(program);
     command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());

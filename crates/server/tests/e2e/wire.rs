@@ -31,11 +31,11 @@ pub struct Reply {
     pub body: Vec<u8>,
     /// Status and fields of the 1xx responses before it.
     pub interim: Vec<(u16, Vec<(String, String)>)>,
-    /// How the body's end was told.
+    /// The delimitation of the body.
     pub framing: Framing,
 }
 
-/// How the end of a body is told.
+/// The delimitation of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     None,
@@ -44,7 +44,7 @@ pub enum Framing {
     Close,
 }
 
-/// How much of each direction a failing test prints.
+/// Bytes of each direction that a failing test prints.
 const SHOWN: usize = 4096;
 
 impl Wire {
@@ -439,7 +439,7 @@ impl Reply {
             .unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
-    /// Whether the server closes the connection after it.
+    /// Returns whether the server closes the connection after it.
     pub fn is_last(&self) -> bool {
         self.field("connection")
             .is_some_and(|value| value.eq_ignore_ascii_case("close"))

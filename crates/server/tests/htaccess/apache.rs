@@ -56,8 +56,8 @@ pub struct Apache {
 }
 
 impl Apache {
-    /// Which Apache and PHP are installed, as the recorded answers name them. `None`, and a line
-    /// that says so, without them.
+    /// Returns the versions of Apache and PHP as the recorded answers name them. `None`, and a line
+    /// that says so, if they are not installed.
     pub fn version() -> Option<String> {
         if std::env::var_os("HOWDAH_HTACCESS_RECORDED").is_some() {
             return None;

@@ -39,7 +39,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// How it is known: `file: title`.
+    /// Returns the case's name: `file: title`.
     pub fn name(&self) -> String {
         format!("{}: {}", self.group, self.title)
     }

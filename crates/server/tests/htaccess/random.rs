@@ -74,7 +74,7 @@ fn case(seed: u64) -> Case {
     }
 }
 
-/// Whether the servers differ on a request, with the rules that are there now.
+/// Returns whether the servers differ on a request, with the rules that are there now.
 fn differs(servers: &Servers, clients: &mut Clients, case: &Case, request: &Request) -> bool {
     let outcome = servers.ask(clients, &case.tree, request);
     let (theirs, ours) =
@@ -113,7 +113,7 @@ fn shrunk(servers: &Servers, clients: &mut Clients, case: &Case, request: &Reque
     smallest
 }
 
-/// How many lines a section takes that begins with the first; 1 for a line that begins none.
+/// Returns the number of lines of the section that the first line begins; 1 if it begins none.
 fn section_length(lines: &[String]) -> usize {
     let mut depth = 0;
     for (at, line) in lines.iter().enumerate() {

@@ -13,7 +13,7 @@ use crate::servers::Outcome;
 /// Comparisons, and those that failed.
 #[derive(Default)]
 pub struct Report {
-    /// How often each case was compared, by its name.
+    /// The number of comparisons of each case, by its name.
     cases: BTreeMap<String, usize>,
     failures: Vec<Failure>,
     /// For each decided difference that was seen: where.
@@ -25,7 +25,7 @@ struct Failure {
     text: String,
 }
 
-/// How many failures are printed; all of them go into a file.
+/// Failures that are printed; all of them go into a file.
 const SHOWN: usize = 12;
 
 impl Report {

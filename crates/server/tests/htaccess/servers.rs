@@ -35,7 +35,7 @@ pub struct Outcome {
     pub howdah: Answer,
 }
 
-/// How many clients ask at once: two cores have two servers to run.
+/// Clients that ask at once: two cores have two servers to run.
 const CLIENTS: usize = 3;
 
 impl Servers {

@@ -29,7 +29,7 @@ fn start(folder: &Folder, hang: &str) -> Server {
         .start()
 }
 
-/// Whether a signal has stopped all threads of the process.
+/// Returns whether a signal has stopped all threads of the process.
 fn are_stopped(process: Process) -> bool {
     let tasks = fs::read_dir(format!("/proc/{}/task", process.number())).unwrap();
     tasks.flatten().all(|task| {

@@ -142,7 +142,7 @@ impl Sites {
     }
 }
 
-/// Whether the kernel has Landlock. If not, says so.
+/// Returns whether the kernel has Landlock. If not, says so.
 fn has_landlock() -> bool {
     let found = howdah_sys::landlock::Landlock::of_kernel().is_some_and(|found| found.has_scopes());
     if !found {
@@ -151,7 +151,7 @@ fn has_landlock() -> bool {
     found
 }
 
-/// Whether root may mount here, as not in every container. If not, says so.
+/// Returns whether root may mount here, as not in every container. If not, says so.
 fn has_mounts() -> bool {
     let found = is_root() && howdah_sys::mounts::probe().is_ok();
     if !found {
@@ -160,7 +160,7 @@ fn has_mounts() -> bool {
     found
 }
 
-/// Whether pools of several users can be started here, in a folder outside `/tmp`.
+/// Returns whether pools of several users can be started here, in a folder outside `/tmp`.
 fn can_run() -> bool {
     has_php() && is_root()
 }

@@ -337,8 +337,8 @@ fn logs_are_opened_again_where_only_root_may_write() {
     server.stop();
 }
 
-/// Whether this process may look at the front's descriptors: the kernel hides those of a process
-/// that gave up rights.
+/// Returns whether this process may look at the front's descriptors: the kernel hides those of a
+/// process that gave up rights.
 fn is_root_or_own(server: &Server) -> bool {
     is_root() || fs::read_dir(format!("/proc/{}/fd", server.front().number())).is_ok()
 }

@@ -89,7 +89,7 @@ impl Client {
         Ok(response)
     }
 
-    /// Whether the server has closed the connection.
+    /// Returns whether the server has closed the connection.
     pub fn is_closed(&mut self) -> bool {
         matches!(self.stream.fill_buf(), Ok([]) | Err(_))
     }
@@ -146,7 +146,7 @@ impl Response {
         std::str::from_utf8(&self.body).unwrap()
     }
 
-    /// Whether the server closes the connection after it.
+    /// Returns whether the server closes the connection after it.
     pub fn is_last(&self) -> bool {
         self.field("connection")
             .is_some_and(|value| value.eq_ignore_ascii_case("close"))

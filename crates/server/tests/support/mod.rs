@@ -76,7 +76,7 @@ pub fn has_php() -> bool {
     works
 }
 
-/// Whether this test runs as root. If not, says so.
+/// Returns whether this test runs as root. If not, says so.
 pub fn is_root() -> bool {
     let root = Process::own().uid() == 0;
     if !root {
@@ -136,7 +136,7 @@ fn own_ports() -> u32 {
     FIRST + number * FOR_EACH_PROGRAM
 }
 
-/// How to start a server.
+/// The settings with which a server is started.
 #[derive(Debug)]
 pub struct Setup {
     program: PathBuf,

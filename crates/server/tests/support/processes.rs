@@ -26,7 +26,7 @@ impl Process {
         self.0
     }
 
-    /// Whether it is there, and no zombie.
+    /// Returns whether it is there, and no zombie.
     pub fn lives(&self) -> bool {
         !matches!(self.status("State").as_deref(), None | Some("Z (zombie)" | "X (dead)"))
     }
@@ -56,7 +56,7 @@ impl Process {
         Some(lines.find(|(key, _)| *key == name)?.1.trim().to_owned())
     }
 
-    /// How often each thread has gone to sleep so far; `None` where the system does not count that.
+    /// Returns how often each thread has slept; `None` where the system does not count that.
     pub fn sleeps(&self) -> Option<Vec<u64>> {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.0)).ok()?;
         tasks
@@ -119,8 +119,8 @@ impl Process {
             .collect()
     }
 
-    /// Whether this is a zygote that no front uses. Workers have the same arguments, and a zygote
-    /// as their parent.
+    /// Returns whether this is a zygote that no front uses. Workers have the same arguments, and a
+    /// zygote as their parent.
     pub fn stands_by(&self) -> bool {
         let is_zygote = |process: &Process| process.arguments().starts_with("howdah-php zygote");
         let parent = self.status("PPid").and_then(|parent| parent.parse().ok());

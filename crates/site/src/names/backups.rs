@@ -14,13 +14,13 @@
 //!
 //! `x.php.html` (a report about x.php), `x.php.png` and `x.php.js` are none.
 
-/// Whether a file of that name is a back-up of a PHP program, or an `.inc` file.
+/// Returns whether a file of that name is a back-up of a PHP program, or an `.inc` file.
 #[inline]
 pub(super) fn is_backup(name: &[u8]) -> bool {
     memchr::memchr_iter(b'.', name).any(|dot| is_backup_at(name, dot))
 }
 
-/// Whether a PHP program's ending begins at the dot, and only marks of back-ups follow.
+/// Returns whether a PHP program's ending begins at the dot, and only marks of back-ups follow.
 #[inline]
 fn is_backup_at(name: &[u8], dot: usize) -> bool {
     let rest = &name[dot + 1..];
@@ -43,8 +43,8 @@ fn is_marked(rest: &[u8]) -> bool {
     })
 }
 
-/// Whether the bytes are marks of back-ups, one after the other: words, numbers, and what parts
-/// them.
+/// Returns whether the bytes are marks of back-ups, one after the other: words, numbers, and what
+/// parts them.
 fn are_marks(mut rest: &[u8]) -> bool {
     // A version's digit, as in `.php5`, is no mark: `x.php5` is the program itself.
     if rest.iter().all(u8::is_ascii_digit) && rest.len() == 1 {

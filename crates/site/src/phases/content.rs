@@ -23,8 +23,8 @@ pub(super) fn discard(request: &PhaseRequest<'_>) -> Result<(), PhaseEnd> {
     }
 }
 
-/// Whether the connection ends with this status, so that the rest of what the client sends does not
-/// matter (`ap_status_drops_connection`).
+/// Returns whether the connection ends with this status, so that the rest of what the client sends
+/// does not matter (`ap_status_drops_connection`).
 fn drops_connection(status: Status) -> bool {
     matches!(status.code(), 400 | 408 | 411 | 413 | 414 | 500 | 501 | 503)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use howdah_htaccess::evaluation_context::{EvaluationContext, SubRequestFacts};
 use howdah_htaccess::host::{Host, Probe, ProbeKind};
 use howdah_htaccess::work::PROBE;
-use howdah_htaccess::{Settings, Transaction};
+use howdah_htaccess::{DirectiveSettings, Transaction};
 
 use super::Evaluation;
 use crate::documents::{DocumentHost, PathKind};
@@ -17,7 +17,7 @@ pub(super) struct PhaseContext<'w, 'a, 'r, H> {
     path: &'w DocumentPath,
     kind: PathKind,
     /// The settings in force for the request, and whether its URL ends with a slash.
-    under: Option<(&'w Arc<Settings>, bool)>,
+    under: Option<(&'w Arc<DirectiveSettings>, bool)>,
 }
 
 impl<'w, 'a, 'r, H: DocumentHost> PhaseContext<'w, 'a, 'r, H> {
@@ -31,7 +31,7 @@ impl<'w, 'a, 'r, H: DocumentHost> PhaseContext<'w, 'a, 'r, H> {
 
     /// For a request that has been let through under these settings. Its sub-requests under the
     /// same settings are let through as well.
-    pub(super) fn under(mut self, settings: &'w Arc<Settings>, slash: bool) -> Self {
+    pub(super) fn under(mut self, settings: &'w Arc<DirectiveSettings>, slash: bool) -> Self {
         self.under = Some((settings, slash));
         self
     }

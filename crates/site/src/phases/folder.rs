@@ -91,7 +91,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         }
     }
 
-    /// Whether one question to the host shows that a sub-request for `name` finds nothing.
+    /// Returns whether one question to the host shows that a sub-request for `name` finds nothing.
     fn is_plainly_missing(&mut self, request: &mut PhaseRequest<'r>, name: &[u8]) -> bool {
         let settings = &request.settings;
         let has_site_rules = request.rules.as_ref().is_some_and(|rules| rules.server().is_some());

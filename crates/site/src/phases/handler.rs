@@ -180,8 +180,8 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         Err(PhaseEnd::FORBIDDEN)
     }
 
-    /// Whether the file of a request is a program, or a back-up of one, that would neither run nor
-    /// be sent.
+    /// Returns whether the file of a request is a program, or a back-up of one, that would neither
+    /// run nor be sent.
     pub(super) fn withholds(&self, request: &PhaseRequest<'r>) -> bool {
         request.kind == PathKind::File
             && Handler::of(request) != Handler::Php
@@ -209,7 +209,7 @@ fn accepts_path_info(request: &PhaseRequest<'_>) -> AcceptPathInfo {
     core.and_then(|core| core.accept_path_info).unwrap_or(AcceptPathInfo::Default)
 }
 
-/// Whether the URL goes on behind the name of a file that is no script.
+/// Returns whether the URL goes on behind the name of a file that is no script.
 pub(super) fn has_stray_path_info(request: &PhaseRequest<'_>) -> bool {
     !request.tx.state.path_info.is_empty()
         && Handler::of(request) != Handler::Php

@@ -6,7 +6,7 @@ mod folder_page;
 use howdah_htaccess::host::Probe;
 use howdah_htaccess::modules::autoindex::{self, FolderEntry, Insert, Listing};
 use howdah_htaccess::modules::core::ServerSignature;
-use howdah_htaccess::{Client, RequestState, Transaction};
+use howdah_htaccess::{ClientRequest, RequestState, Transaction};
 use howdah_http::{Fields, Status};
 
 use self::folder_page::{FolderPage, Order, wants_json};
@@ -35,7 +35,7 @@ pub struct ListingPage {
 /// folder, in any order.
 pub fn list(
     site: &Site,
-    client: &Client<'_>,
+    client: &ClientRequest<'_>,
     ruled: &mut Ruled,
     entries: Vec<FolderEntry>,
     host: &mut impl DocumentHost,
@@ -71,7 +71,7 @@ pub fn list(
 }
 
 /// Returns the media type of the page that [`list`] makes for this client.
-pub fn listing_type(site: &Site, client: &Client<'_>, ruled: &Ruled) -> Vec<u8> {
+pub fn listing_type(site: &Site, client: &ClientRequest<'_>, ruled: &Ruled) -> Vec<u8> {
     match has_own_page(site, ruled) {
         true if wants_json(request_fields(client, &ruled.state)) => JSON.to_vec(),
         true => HTML.to_vec(),
@@ -79,14 +79,14 @@ pub fn listing_type(site: &Site, client: &Client<'_>, ruled: &Ruled) -> Vec<u8> 
     }
 }
 
-/// Whether the page is the site's own (`listing`), and not that of mod_autoindex.
+/// Returns whether the page is the site's own (`listing`), and not that of mod_autoindex.
 fn has_own_page(site: &Site, ruled: &Ruled) -> bool {
     site.config().listing && ruled.settings.autoindex.is_none()
 }
 
 fn own_page(
     site: &Site,
-    client: &Client<'_>,
+    client: &ClientRequest<'_>,
     ruled: &mut Ruled,
     entries: Vec<FolderEntry>,
     host: &mut impl DocumentHost,
@@ -114,7 +114,7 @@ fn own_page(
     }
 }
 
-fn request_fields<'f>(client: &Client<'f>, state: &'f RequestState) -> &'f Fields {
+fn request_fields<'f>(client: &ClientRequest<'f>, state: &'f RequestState) -> &'f Fields {
     state.request_fields.as_ref().unwrap_or(&client.request().fields)
 }
 
@@ -203,7 +203,7 @@ fn media_type<H: DocumentHost>(name: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// ServerSignature.
-fn signature(client: &Client<'_>, ruled: &Ruled) -> Vec<u8> {
+fn signature(client: &ClientRequest<'_>, ruled: &Ruled) -> Vec<u8> {
     let core = ruled.settings.core.as_ref();
     match core.and_then(|core| core.server_signature) {
         None | Some(ServerSignature::Off) => Vec::new(),

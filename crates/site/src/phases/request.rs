@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use howdah_htaccess::{Client, RequestState, Settings, Transaction};
+use howdah_htaccess::{ClientRequest, DirectiveSettings, RequestState, Transaction};
 
 use crate::documents::{DocumentLook, FileHandle, PathKind};
 use crate::path::DocumentPath;
@@ -40,7 +40,7 @@ pub(crate) struct PhaseRequest<'r> {
     /// The rules of the folder.
     pub(super) rules: Option<Rc<Rules>>,
     /// The settings in force, sections included.
-    pub(crate) settings: Arc<Settings>,
+    pub(crate) settings: Arc<DirectiveSettings>,
     /// Whether `settings` leave a response unchanged.
     pub(super) is_silent: bool,
     /// Whether a section, and not the file's name, decides the handler.
@@ -71,9 +71,9 @@ pub(super) struct ForcedHandler {
 impl<'r> PhaseRequest<'r> {
     /// A request of which only `state` is known.
     pub(super) fn new(
-        client: Client<'r>,
+        client: ClientRequest<'r>,
         state: RequestState,
-        settings: &Arc<Settings>,
+        settings: &Arc<DirectiveSettings>,
     ) -> PhaseRequest<'r> {
         PhaseRequest {
             tx: Transaction { client, state },
@@ -120,7 +120,7 @@ impl<'r> PhaseRequest<'r> {
         }
     }
 
-    /// Whether the method only reads.
+    /// Returns whether the method only reads.
     pub(super) fn reads(&self) -> bool {
         use howdah_http::Method::{Get, Head};
         matches!(self.tx.state.method, Get | Head)

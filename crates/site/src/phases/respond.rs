@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use howdah_htaccess::modules::filter::Filter;
 use howdah_htaccess::response::{self, ResponseProperties};
-use howdah_htaccess::{Client, Transaction};
+use howdah_htaccess::{ClientRequest, Transaction};
 use howdah_http::{ResponseHead, Status};
 
 use super::Evaluation;
@@ -22,7 +22,7 @@ use crate::sites::Site;
 /// The status of the error that is to be sent instead.
 pub fn respond(
     site: &Site,
-    client: &Client<'_>,
+    client: &ClientRequest<'_>,
     ruled: &mut Rc<Ruled>,
     head: &mut ResponseHead,
     about: ResponseProperties,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use howdah_htaccess::modules::core::{ErrorDestination, ErrorDocument, destination};
 use howdah_htaccess::trace::Trace;
 use howdah_htaccess::work::ROUND;
-use howdah_htaccess::{Client, RequestState};
+use howdah_htaccess::{ClientRequest, RequestState};
 use howdah_http::{Fields, Method, Scheme, Status};
 
 use super::content;
@@ -297,8 +297,8 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     }
 }
 
-/// Whether the directives have changed nothing that can be seen in the answer.
-fn is_plain(state: &RequestState, client: &Client<'_>, resolution: &Resolution) -> bool {
+/// Returns whether the directives have changed nothing that can be seen in the answer.
+fn is_plain(state: &RequestState, client: &ClientRequest<'_>, resolution: &Resolution) -> bool {
     let is_same = match resolution {
         Resolution::Php(script) => {
             state.env.iter().all(|variable| is_usual(variable, client))
@@ -324,8 +324,8 @@ fn is_plain(state: &RequestState, client: &Client<'_>, resolution: &Resolution) 
         && state.output_filters.is_empty()
 }
 
-/// Whether scripts have this variable without directives: HTTPS of a request over https.
-fn is_usual((name, value): (&[u8], &[u8]), client: &Client<'_>) -> bool {
+/// Returns whether scripts have this variable without directives: HTTPS of a request over https.
+fn is_usual((name, value): (&[u8], &[u8]), client: &ClientRequest<'_>) -> bool {
     name == b"HTTPS" && value == b"on" && client.scheme() == Scheme::Https
 }
 

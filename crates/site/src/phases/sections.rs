@@ -95,8 +95,8 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     }
 }
 
-/// Whether a section is for files of that name. The named groups of its expression become `MATCH_`
-/// variables.
+/// Returns whether a section is for files of that name. The named groups of its expression become
+/// `MATCH_` variables.
 fn matches(names: &FileNames, name: &[u8], env: &mut Fields, meter: Meter<'_>) -> bool {
     let pattern = match names {
         FileNames::Exact(exact) => return **exact == *name,

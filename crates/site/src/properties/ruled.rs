@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use howdah_htaccess::Unrepeatable;
 use howdah_htaccess::host::{Host, PasswordVerdict, Probe, ProbeKind};
-use howdah_htaccess::{Client, CompileContext, compile};
+use howdah_htaccess::{ClientRequest, CompileContext, compile};
 use howdah_http::{Method, Request};
 
 use super::{check, check_path, one_root};
@@ -34,7 +34,7 @@ pub fn directives(data: &[u8]) {
         ..Request::default()
     };
     let end = std::net::SocketAddr::from(([127, 0, 0, 1], 80));
-    let client = Client::new(&request, end, end, 0);
+    let client = ClientRequest::new(&request, end, end, 0);
     let sites = one_root();
     let Some(site) = sites.find(b"example.org") else {
         return;

@@ -5,7 +5,7 @@ use howdah_http::{Method, Request, Scheme, Version};
 
 use super::{CachedResolution, MOST_PATIENCE};
 use crate::phases::tests::tree::{Tree, client};
-use crate::{Client, Resolved, Scratch};
+use crate::{ClientRequest, Resolved, Scratch};
 
 /// The server's part of an entry is a word.
 type ResolutionCache = super::ResolutionCache<OnceCell<&'static str>>;
@@ -35,7 +35,11 @@ fn request(method: &str, target: &str, fields: &str) -> Request {
 type Cached = CachedResolution<OnceCell<&'static str>>;
 
 /// Resolves, and counts the questions to the disk: none for a request that is in the cache.
-fn resolve(tree: &mut Tree, cache: &mut ResolutionCache, client: &Client<'_>) -> (Cached, usize) {
+fn resolve(
+    tree: &mut Tree,
+    cache: &mut ResolutionCache,
+    client: &ClientRequest<'_>,
+) -> (Cached, usize) {
     let before = tree.asked;
     let sites = tree.sites.clone();
     let site = sites.iter().next().unwrap();
@@ -172,7 +176,7 @@ fn another_version_scheme_or_address_of_ours_is_another_request() {
         let known = client(&other);
         let mut local = known.local();
         local.set_port(port);
-        let other = Client::new(&other, known.remote(), local, known.time());
+        let other = ClientRequest::new(&other, known.remote(), local, known.time());
         let asked = resolve(&mut tree, &mut cache, &other).1;
         assert_eq!(asked == 0, expected, "{what}");
     }

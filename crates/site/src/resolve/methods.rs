@@ -1,6 +1,6 @@
 //! Methods that have a meaning of their own, whatever the path.
 
-use howdah_htaccess::Client;
+use howdah_htaccess::ClientRequest;
 use howdah_http::{Method, Request, Status};
 
 use crate::path::DocumentPath;
@@ -8,7 +8,7 @@ use crate::resolution::{Resolution, Resolved};
 
 /// Refuses TRACE for what is no file: no script gets it, and no upstream. The page of an error is
 /// made with GET.
-pub(super) fn refuse_trace(client: &Client<'_>, resolved: Resolved) -> Resolved {
+pub(super) fn refuse_trace(client: &ClientRequest<'_>, resolved: Resolved) -> Resolved {
     if *client.method() != Method::Trace {
         return resolved;
     }

@@ -67,7 +67,7 @@ fn resolution(
     scratch: &mut Scratch,
 ) -> Resolution {
     let end = SocketAddr::from(([127, 0, 0, 1], 80));
-    let client = Client::new(request, end, end, 0);
+    let client = ClientRequest::new(request, end, end, 0);
     let resolved = resolve(site, &client, tree, scratch);
     assert!(resolved.ruled.is_none());
     resolved.resolution

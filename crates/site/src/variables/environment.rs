@@ -27,7 +27,7 @@ impl<'e> ScriptEnvironment<'e> {
         }
     }
 
-    /// Whether directives set the variable `name`.
+    /// Returns whether directives set the variable `name`.
     #[inline]
     pub fn has(&self, name: &[u8]) -> bool {
         self.may_have(name) && self.env.contains(name)

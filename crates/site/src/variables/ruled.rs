@@ -1,13 +1,13 @@
 //! The variables of a request that directives have changed.
 
-use howdah_htaccess::{Client, RequestState};
+use howdah_htaccess::{ClientRequest, RequestState};
 use howdah_http::{Fields, Request, Scheme};
 
 use crate::ruled::Ruled;
 
 /// The user that has authenticated, and the request that led to this one.
 pub(super) fn about_the_way(
-    client: &Client<'_>,
+    client: &ClientRequest<'_>,
     ruled: &Ruled,
     out: &mut impl FnMut(&[u8], &[u8]),
 ) {

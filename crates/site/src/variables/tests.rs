@@ -30,7 +30,7 @@ fn variables(root: &str, request: &Request) -> BTreeMap<String, String> {
         ..SiteSettings::default()
     };
     let sites = Sites::compile(&Config { sites: vec![site], ..Config::default() });
-    let client = Client::new(
+    let client = ClientRequest::new(
         request,
         "[::ffff:192.0.2.7]:41000".parse().unwrap(),
         "[2001:db8::1]:8080".parse().unwrap(),

@@ -171,7 +171,7 @@ impl Program {
     }
 }
 
-/// Whether the child has failed or has become the program, within that time.
+/// Returns whether the child has failed or has become the program, within that time.
 fn has_news(failure: &io::PipeReader, patience: Duration) -> io::Result<bool> {
     let until = Instant::now() + patience;
     loop {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::list::RedirectList;
 use super::redirect::{Redirect, RedirectSource};
 use super::{Config, Everything, target};
-use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::directive::{Apply, Arguments, Directive, DirectiveCall, Overrides, Support};
 use crate::expression::Expression;
-use crate::merge::{Shared, edit};
+use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
 use crate::number;
 use crate::pattern::Pattern;
@@ -102,8 +102,8 @@ fn first(word: &[u8]) -> First {
 }
 
 fn redirect(
-    call: &Call<'_>,
-    shared: &mut Shared<Config>,
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
     default: i32,
     is_pattern: bool,
 ) -> Result<(), Complaint> {
@@ -159,8 +159,8 @@ fn redirect(
 
 /// Sets a redirect without a path, for everything below the folder.
 fn everything(
-    call: &Call<'_>,
-    shared: &mut Shared<Config>,
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
     status: i32,
     url: Option<usize>,
 ) -> Result<(), Complaint> {

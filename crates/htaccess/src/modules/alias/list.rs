@@ -54,7 +54,7 @@ impl Clone for RedirectPart {
 }
 
 impl RedirectList {
-    /// Whether there is no redirect.
+    /// Returns whether there is no redirect.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }

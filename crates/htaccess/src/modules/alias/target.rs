@@ -18,7 +18,7 @@ pub(super) fn escaped(target: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Whether it begins with a scheme (`ap_is_url`).
+/// Returns whether it begins with a scheme (`ap_is_url`).
 pub(super) fn is_url(target: &[u8]) -> bool {
     let scheme = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
     let length = target.iter().take_while(|byte| scheme(byte)).count();

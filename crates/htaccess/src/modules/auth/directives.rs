@@ -1,8 +1,8 @@
 //! Directives about authentication and files of passwords.
 
-use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::directive::{Apply, Arguments, Directive, DirectiveCall, Overrides, Support};
 use crate::expression::StringExpression;
-use crate::merge::{Shared, edit};
+use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
 use crate::number;
 
@@ -148,40 +148,52 @@ const fn directive(
     }
 }
 
-fn edit_digest(shared: &mut Shared<Config>) -> &mut digest::Config {
+fn edit_digest(shared: &mut SharedConfig<Config>) -> &mut digest::Config {
     edit(shared).digest.get_or_insert_default()
 }
 
-fn auth_type(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn auth_type(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     edit(shared).auth_type = Some(StringExpression::new(0, call.word(0))?);
     Ok(())
 }
 
-fn auth_name(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn auth_name(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     edit(shared).name = Some(StringExpression::new(0, call.word(0))?);
     Ok(())
 }
 
-fn auth_user_file(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn auth_user_file(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     edit(shared).user_file = Some(call.word(0).into());
     Ok(())
 }
 
-fn auth_group_file(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn auth_group_file(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     edit(shared).group_file = Some(call.word(0).into());
     Ok(())
 }
 
-fn auth_basic_provider(call: &Call<'_>, _: &mut Shared<Config>) -> Result<(), Complaint> {
+fn auth_basic_provider(
+    call: &DirectiveCall<'_>,
+    _: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     providers(call, &["anon", "dbd", "dbm", "fcgi", "ldap", "socache"])
 }
 
-fn auth_digest_provider(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn auth_digest_provider(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     edit_digest(shared);
     providers(call, &["dbd", "dbm", "socache"])
 }
 
-fn providers(call: &Call<'_>, elsewhere: &[&str]) -> Result<(), Complaint> {
+fn providers(call: &DirectiveCall<'_>, elsewhere: &[&str]) -> Result<(), Complaint> {
     let mut words = call.words.iter().enumerate();
     let Some((index, other)) = words.find(|(_, word)| *word != b"file") else {
         return Ok(());
@@ -193,12 +205,18 @@ fn providers(call: &Call<'_>, elsewhere: &[&str]) -> Result<(), Complaint> {
     Err(if is_elsewhere { complaint.refused() } else { complaint })
 }
 
-fn auth_basic_authoritative(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn auth_basic_authoritative(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     edit(shared).basic.authoritative = Some(call.flag());
     Ok(())
 }
 
-fn auth_basic_fake(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn auth_basic_fake(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     let fake = if call.word(0).eq_ignore_ascii_case(b"off") {
         None
     } else {
@@ -213,8 +231,8 @@ fn auth_basic_fake(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), C
 }
 
 fn auth_basic_use_digest_algorithm(
-    call: &Call<'_>,
-    shared: &mut Shared<Config>,
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
 ) -> Result<(), Complaint> {
     let uses_digest = match &call.word(0).to_ascii_lowercase()[..] {
         b"off" => false,
@@ -227,7 +245,10 @@ fn auth_basic_use_digest_algorithm(
     Ok(())
 }
 
-fn auth_digest_qop(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn auth_digest_qop(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     edit_digest(shared);
     let mut words = call.words.iter().enumerate();
     match words.find(|(_, word)| !word.eq_ignore_ascii_case(b"auth")) {
@@ -237,8 +258,8 @@ fn auth_digest_qop(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), C
 }
 
 fn auth_digest_nonce_lifetime(
-    call: &Call<'_>,
-    shared: &mut Shared<Config>,
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
 ) -> Result<(), Complaint> {
     let word = call.word(0);
     let seconds = number::integer(word).filter(|(_, read)| *read == word.len() && *read > 0);
@@ -251,7 +272,10 @@ fn auth_digest_nonce_lifetime(
     Ok(())
 }
 
-fn auth_digest_nc_check(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn auth_digest_nc_check(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     edit_digest(shared);
     if call.flag() {
         return Err(Complaint::about(0, "the nonce's count is not checked").refused());
@@ -259,7 +283,10 @@ fn auth_digest_nc_check(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<
     Ok(())
 }
 
-fn auth_digest_algorithm(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn auth_digest_algorithm(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     edit_digest(shared);
     if call.word(0).eq_ignore_ascii_case(b"MD5") {
         return Ok(());
@@ -267,7 +294,10 @@ fn auth_digest_algorithm(call: &Call<'_>, shared: &mut Shared<Config>) -> Result
     Err(Complaint::about(0, "AuthDigestAlgorithm is MD5"))
 }
 
-fn auth_digest_domain(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn auth_digest_domain(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     let config = edit_digest(shared);
     let before = config.domain.take().map(Vec::from);
     let urls: Vec<Vec<u8>> = before.into_iter().chain(call.words.iter().cloned()).collect();

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use memchr::memchr;
 
 use crate::evaluation_context::EvaluationContext;
-use crate::host::Unread;
+use crate::host::PasswordFileError;
 use crate::language::words;
 
 /// Returns the hash that a file of `name:hash` has for a user.
@@ -67,8 +67,8 @@ pub(super) fn read(
         ));
     }
     let file = context.host().read_passwords(path).map_err(|why| match why {
-        Unread::Unreadable => format!("{directive} {shown} cannot be read"),
-        Unread::Foreign => format!(
+        PasswordFileError::Unreadable => format!("{directive} {shown} cannot be read"),
+        PasswordFileError::Foreign => format!(
             "{directive} {shown} is not read: it belongs neither to root nor to a user of this \
              site, and the site's user may not read it"
         ),

@@ -7,19 +7,20 @@ use sha1::{Digest, Sha1};
 use super::md5_crypt::push;
 use super::{base64, des_crypt, md5_crypt};
 
-/// Whether the comparison takes so long that it should not block an event loop: tens of
+/// Returns whether the comparison takes so long that it should not block an event loop: tens of
 /// microseconds to seconds, by the form and the cost of the hash.
 pub fn is_slow(hash: &[u8]) -> bool {
     !matches!(HashForm::of(hash), HashForm::Sha1(_) | HashForm::Unknown)
 }
 
-/// Whether the form of the hash is known. No password fits a hash of an unknown form, such as a
-/// plain password.
+/// Returns whether the form of the hash is known. No password fits a hash of an unknown form, such
+/// as a plain password.
 pub fn is_known(hash: &[u8]) -> bool {
     !matches!(HashForm::of(hash), HashForm::Unknown)
 }
 
-/// Whether the password fits. The time does not depend on the place of the first difference.
+/// Returns whether the password fits. The time does not depend on the place of the first
+/// difference.
 pub fn fits(hash: &[u8], password: &[u8]) -> bool {
     // The password as a C program sees it.
     let end = password.iter().position(|byte| *byte == 0).unwrap_or(password.len());
@@ -39,7 +40,7 @@ pub fn fits(hash: &[u8], password: &[u8]) -> bool {
     }
 }
 
-/// Whether both are equal; every byte is compared.
+/// Returns whether both are equal; every byte is compared.
 pub(super) fn same(expected: &[u8], found: &[u8]) -> bool {
     let differences = expected.iter().zip(found).fold(0, |all, (a, b)| all | (a ^ b));
     expected.len() == found.len() && black_box(differences) == 0

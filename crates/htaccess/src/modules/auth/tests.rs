@@ -3,7 +3,7 @@ use md5::{Digest, Md5};
 
 use super::basic::hexadecimal;
 use super::*;
-use crate::Client;
+use crate::ClientRequest;
 use crate::phases::access::check;
 use crate::phases::access::tests::{Asked, Site, USERS_OF, code, merged, run};
 use crate::testing::try_settings;
@@ -192,7 +192,7 @@ fn nonces_end() {
         let mut tx = asked.transaction();
         let (client, time) = (tx.client, tx.client.time());
         let time = time.checked_add_signed(seconds * 1_000_000).unwrap();
-        tx.client = Client::new(client.request(), client.remote(), client.local(), time);
+        tx.client = ClientRequest::new(client.request(), client.remote(), client.local(), time);
         let code = code(check(&mut tx, &merged(&[DIGEST, lines]), &mut Site::default()));
         let info = tx.state.fields.value(b"Authentication-Info").unwrap_or_default();
         let challenge = tx.state.error_fields.value(b"WWW-Authenticate").unwrap_or_default();

@@ -141,7 +141,7 @@ impl RequireEvaluation<'_, '_> {
         })
     }
 
-    /// Whether a user who has authenticated is one of those that are asked for.
+    /// Returns whether a user who has authenticated is one of those that are asked for.
     fn is_user(
         &mut self,
         section: &RequireSection,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::directive::Call;
+use crate::directive::DirectiveCall;
 use crate::expression::{Expression, StringExpression};
 use crate::language::{word, words};
 use crate::method_set::MethodSet;
@@ -74,7 +74,7 @@ impl Requirement {
     }
 
     /// Parses the arguments of `Require`. Returns whether it is negated, and its requirement.
-    pub(super) fn parse(call: &Call<'_>) -> Result<(bool, Requirement), Complaint> {
+    pub(super) fn parse(call: &DirectiveCall<'_>) -> Result<(bool, Requirement), Complaint> {
         let (mut name, mut rest) = first_word(call.raw);
         let is_negated = name.eq_ignore_ascii_case(b"not");
         if is_negated {

@@ -5,11 +5,18 @@ use std::sync::Arc;
 use super::items::{AutoindexItem, Description, MatchedProperty};
 use super::options::{AutoindexOptions, DEFAULT_WIDTH, Width};
 use super::{Config, SortKey};
-use crate::directive::{Apply, Arguments, Call, Directive, DirectiveResult, Overrides, Support};
-use crate::merge::{Shared, edit};
+use crate::directive::{
+    Apply, Arguments, Directive, DirectiveCall, DirectiveResult, Overrides, Support,
+};
+use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
 
-fn item(call: &Call<'_>, by: MatchedProperty, to: &[u8], data: &[u8]) -> Arc<AutoindexItem> {
+fn item(
+    call: &DirectiveCall<'_>,
+    by: MatchedProperty,
+    to: &[u8],
+    data: &[u8],
+) -> Arc<AutoindexItem> {
     let to: &[u8] = match to {
         b"**DIRECTORY**" if by == MatchedProperty::Path => b"^^DIRECTORY^^",
         to => to,
@@ -18,7 +25,11 @@ fn item(call: &Call<'_>, by: MatchedProperty, to: &[u8], data: &[u8]) -> Arc<Aut
 }
 
 /// `AddIcon icon name…`; `(TEXT,icon)` sets the icon's text.
-fn add_icon(call: &Call<'_>, shared: &mut Shared<Config>, by: MatchedProperty) -> DirectiveResult {
+fn add_icon(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+    by: MatchedProperty,
+) -> DirectiveResult {
     let icon = call.word(0);
     let (alt, icon) = match icon {
         [b'(', inner @ ..] => {
@@ -39,13 +50,17 @@ fn add_icon(call: &Call<'_>, shared: &mut Shared<Config>, by: MatchedProperty) -
 }
 
 /// `AddAlt text name…`.
-fn add_alt(call: &Call<'_>, shared: &mut Shared<Config>, by: MatchedProperty) -> DirectiveResult {
+fn add_alt(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+    by: MatchedProperty,
+) -> DirectiveResult {
     let items = call.words[1..].iter().map(|to| item(call, by, to, call.word(0)));
     edit(shared).alts.extend(items);
     Ok(())
 }
 
-fn add_description(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
+fn add_description(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> DirectiveResult {
     let descriptions = &mut edit(shared).descriptions;
     for pattern in &call.words[1..] {
         descriptions.push(Arc::new(Description {
@@ -56,7 +71,7 @@ fn add_description(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveRes
     Ok(())
 }
 
-fn index_ignore(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
+fn index_ignore(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> DirectiveResult {
     let folder = &call.scope.context.folder;
     let items = call.words.iter().map(|word| {
         Arc::new(AutoindexItem {
@@ -70,7 +85,10 @@ fn index_ignore(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult
     Ok(())
 }
 
-fn index_order_default(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
+fn index_order_default(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> DirectiveResult {
     let descending = match call.word(0).to_ascii_lowercase().as_slice() {
         b"ascending" => false,
         b"descending" => true,
@@ -92,7 +110,7 @@ fn index_order_default(call: &Call<'_>, shared: &mut Shared<Config>) -> Directiv
 }
 
 /// `IndexOptions [+|-]option…`.
-fn index_options(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
+fn index_options(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> DirectiveResult {
     let config = edit(shared);
     for (index, word) in call.words.iter().enumerate() {
         let (sign, word) = match &word[..] {

@@ -123,7 +123,7 @@ fn describes(pattern: &[u8], path: &[u8]) -> bool {
     memchr::memmem::find(name, pattern).is_some()
 }
 
-/// Whether IndexIgnore names the entry at an absolute path.
+/// Returns whether IndexIgnore names the entry at an absolute path.
 pub(super) fn is_ignored(config: &Config, path: &[u8]) -> bool {
     let name = name_of(path);
     config

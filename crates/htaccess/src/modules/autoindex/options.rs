@@ -80,7 +80,7 @@ impl AutoindexOptions {
         };
     }
 
-    /// Whether `None` is combined with others.
+    /// Returns whether `None` is combined with others.
     pub(super) fn contradict(self) -> bool {
         self.set & AutoindexOptions::NONE != 0 && self.set != AutoindexOptions::NONE
     }

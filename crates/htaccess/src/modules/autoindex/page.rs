@@ -6,14 +6,14 @@ use super::order::{Row, RowOrder};
 use super::query::ListingOrder;
 use super::table::{self, Widths};
 use super::{Config, FolderEntry, Insert, Listing};
-use crate::client::Client;
+use crate::client::ClientRequest;
 use crate::escape;
 use crate::evaluation_context::EvaluationContext;
 use crate::transaction::Transaction;
 
 /// The context that every part of the page needs.
 pub(super) struct Maker<'m> {
-    pub client: Client<'m>,
+    pub client: ClientRequest<'m>,
     pub config: &'m Config,
     pub wanted: ListingOrder,
     pub out: Vec<u8>,

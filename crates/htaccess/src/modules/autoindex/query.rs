@@ -67,7 +67,7 @@ impl ListingOrder {
         true
     }
 
-    /// Whether an entry of that name is listed. The pattern has to name a leading dot.
+    /// Returns whether an entry of that name is listed. The pattern has to name a leading dot.
     pub(super) fn takes(&self, name: &[u8]) -> bool {
         self.pattern.as_ref().is_none_or(|pattern| {
             name.starts_with(b".") == pattern.starts_with(b".")

@@ -1,5 +1,5 @@
 use super::*;
-use crate::Settings;
+use crate::DirectiveSettings;
 use crate::testing::{Nowhere, request, settings, transaction, try_settings};
 
 fn entry(name: &str, size: u64, minute: i64) -> FolderEntry {
@@ -192,7 +192,7 @@ fn inherited_options() {
     let of = |lines: &[&str]| {
         let merged = lines
             .iter()
-            .fold(Settings::default(), |above, lines| above.merge(&settings(lines)));
+            .fold(DirectiveSettings::default(), |above, lines| above.merge(&settings(lines)));
         let options = merged.autoindex.unwrap().settled().options;
         let has = |option: u32, letter: &'static str| if options.has(option) { letter } else { "" };
         [

@@ -1,8 +1,8 @@
 //! The directives of core that are allowed in a folder.
 
-use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::directive::{Apply, Arguments, Directive, DirectiveCall, Overrides, Support};
 use crate::expression::StringExpression;
-use crate::merge::{Shared, edit};
+use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
 use crate::number;
 
@@ -235,7 +235,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     },
 ];
 
-fn error(call: &Call<'_>, _: &mut Shared<Config>) -> Result<(), Complaint> {
+fn error(call: &DirectiveCall<'_>, _: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     let raw = call.raw;
     let message = match raw {
         [] => b"The Error directive was used with no message.",
@@ -245,11 +245,14 @@ fn error(call: &Call<'_>, _: &mut Shared<Config>) -> Result<(), Complaint> {
     Err(Complaint::new(String::from_utf8_lossy(message)))
 }
 
-fn nothing(_: &Call<'_>, _: &mut Shared<Config>) -> Result<(), Complaint> {
+fn nothing(_: &DirectiveCall<'_>, _: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     Ok(())
 }
 
-fn accept_path_info(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn accept_path_info(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     let value = match &call.word(0).to_ascii_lowercase()[..] {
         b"on" => AcceptPathInfo::On,
         b"off" => AcceptPathInfo::Off,
@@ -260,7 +263,10 @@ fn accept_path_info(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), 
     Ok(())
 }
 
-fn add_default_charset(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn add_default_charset(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     let word = call.word(0);
     edit(shared).default_charset = Some(match &word.to_ascii_lowercase()[..] {
         b"off" => DefaultCharset::Off,
@@ -270,29 +276,44 @@ fn add_default_charset(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(
     Ok(())
 }
 
-fn force_type(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn force_type(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     let media_type = call.word(0).to_ascii_lowercase().into();
     edit(shared).force_type = Some((call.kept_place(), media_type));
     Ok(())
 }
 
-fn set_handler(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn set_handler(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     let handler = StringExpression::new(0, call.word(0))?;
     edit(shared).handler = Some((call.kept_place(), handler));
     Ok(())
 }
 
-fn set_output_filter(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn set_output_filter(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     edit(shared).output_filters = Some(call.word(0).into());
     Ok(())
 }
 
-fn set_input_filter(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn set_input_filter(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     edit(shared).input_filters = Some(call.word(0).into());
     Ok(())
 }
 
-fn limit_request_body(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn limit_request_body(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     let word = call.word(0);
     let limit = number::integer(word)
         .filter(|(_, read)| *read == word.len())
@@ -302,14 +323,20 @@ fn limit_request_body(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<()
     Ok(())
 }
 
-fn limit_xml_request_body(call: &Call<'_>, _: &mut Shared<Config>) -> Result<(), Complaint> {
+fn limit_xml_request_body(
+    call: &DirectiveCall<'_>,
+    _: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     match number::leading_integer(call.word(0)) {
         Some(0..) => Ok(()),
         _ => Err(Complaint::about(0, "LimitXMLRequestBody takes a number of bytes")),
     }
 }
 
-fn server_signature(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn server_signature(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     let value = match &call.word(0).to_ascii_lowercase()[..] {
         b"on" => ServerSignature::On,
         b"off" => ServerSignature::Off,
@@ -320,14 +347,14 @@ fn server_signature(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), 
     Ok(())
 }
 
-fn on_or_off(call: &Call<'_>, _: &mut Shared<Config>) -> Result<(), Complaint> {
+fn on_or_off(call: &DirectiveCall<'_>, _: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     match &call.word(0).to_ascii_lowercase()[..] {
         b"on" | b"off" => Ok(()),
         _ => Err(Complaint::about(0, format!("{} is on or off", call.name))),
     }
 }
 
-fn cgi_var(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn cgi_var(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     if call.word(0) != b"REQUEST_URI" {
         let shown = String::from_utf8_lossy(call.word(0));
         return Err(Complaint::about(0, format!("CGIVar knows no variable {shown:?}")));
@@ -343,7 +370,10 @@ fn cgi_var(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint
     Ok(())
 }
 
-fn qualify_redirect_url(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn qualify_redirect_url(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     edit(shared).qualify_redirect_url = Some(call.flag());
     Ok(())
 }

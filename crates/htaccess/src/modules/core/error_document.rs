@@ -2,8 +2,8 @@
 
 use howdah_http::Status;
 
-use crate::directive::Call;
-use crate::merge::{Shared, edit};
+use crate::directive::DirectiveCall;
+use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
 
 use super::Config;
@@ -45,7 +45,7 @@ pub fn destination(url: &[u8]) -> ErrorDestination {
     }
 }
 
-/// Whether the URL begins with a possible scheme and a colon, as Apache checks.
+/// Returns whether the URL begins with a possible scheme and a colon, as Apache checks.
 fn is_url(url: &[u8]) -> bool {
     let scheme = url
         .iter()
@@ -54,7 +54,10 @@ fn is_url(url: &[u8]) -> bool {
     scheme > 0 && url.get(scheme) == Some(&b':')
 }
 
-pub(super) fn apply(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+pub(super) fn apply(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     let (code, text) = (call.word(0), call.word(1));
     let status = leading_integer(code)
         .and_then(|code| u16::try_from(code).ok())

@@ -1,7 +1,7 @@
 //! `FileETag`: the parts of a file's entity tag.
 
-use crate::directive::Call;
-use crate::merge::{Shared, edit};
+use crate::directive::DirectiveCall;
+use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
 
 use super::Config;
@@ -26,7 +26,7 @@ impl EtagParts {
     const ALL: EtagParts = EtagParts(2 | 4 | 8);
     const UNSET: EtagParts = EtagParts(0);
 
-    /// Whether all of `other` are in this set.
+    /// Returns whether all of `other` are in this set.
     pub const fn has(self, other: EtagParts) -> bool {
         self.0 & other.0 == other.0
     }
@@ -92,7 +92,10 @@ impl EtagSetting {
     }
 }
 
-pub(super) fn apply(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+pub(super) fn apply(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     let config: &mut Config = edit(shared);
     let setting = &mut config.file_etag;
     let mut is_first_absolute = true;

@@ -1,8 +1,8 @@
 //! `Options`: the features that are on for a folder.
 
-use crate::directive::Call;
+use crate::directive::DirectiveCall;
 use crate::language::words;
-use crate::merge::{Shared, edit};
+use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
 use crate::scope::CompileContext;
 
@@ -42,7 +42,7 @@ impl Options {
         Options(self.0 & !other.0)
     }
 
-    /// Whether all of `other` are in this set.
+    /// Returns whether all of `other` are in this set.
     pub const fn has(self, other: Options) -> bool {
         self.0 & other.0 == other.0
     }
@@ -117,7 +117,10 @@ impl OptionsSetting {
     }
 }
 
-pub(super) fn apply(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+pub(super) fn apply(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     let allowed = allowed_options(call.scope.context);
     let config: &mut Config = edit(shared);
     let setting = &mut config.options;

@@ -1,12 +1,12 @@
 use howdah_http::{ResponseHead, Status};
 
 use super::*;
-use crate::Settings;
+use crate::DirectiveSettings;
 use crate::testing::{Nowhere, request, settings, transaction, try_settings};
 
 /// Cache-Control and Expires of a response to a request at 22:13:20 for a file changed an hour
 /// before.
-fn sent(settings: &Settings, head: &str, status: u16) -> String {
+fn sent(settings: &DirectiveSettings, head: &str, status: u16) -> String {
     let request = request("/", "");
     let mut tx = transaction(&request);
     let mut response_head = ResponseHead::new(Status::new(status).unwrap());

@@ -3,7 +3,8 @@
 use crate::fields::token;
 use crate::transaction::Transaction;
 
-/// Whether the client accepts a coding: the field names it, and not with `q=0`. `*` is ignored.
+/// Returns whether the client accepts a coding: the field names it, and not with `q=0`. `*` is
+/// ignored.
 pub(super) fn accepts(tx: &Transaction<'_>, coding: &[u8]) -> bool {
     let mut values = tx.request_values(b"accept-encoding");
     let Some(first) = values.next() else {

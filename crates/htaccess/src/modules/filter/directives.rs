@@ -3,14 +3,19 @@
 use std::sync::Arc;
 
 use super::{Config, FilterKind, FilterProtocol, Provider, RESOURCE, SmartFilter, When};
-use crate::directive::{Apply, Arguments, Call, Directive, DirectiveResult, Overrides, Support};
+use crate::directive::{
+    Apply, Arguments, Directive, DirectiveCall, DirectiveResult, Overrides, Support,
+};
 use crate::expression::Expression;
-use crate::merge::{Shared, edit};
+use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
 
 /// `AddOutputFilterByType filter[;filter]… type…`: each filter gets a smart filter of its own in
 /// the chain.
-fn add_output_filter_by_type(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
+fn add_output_filter_by_type(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> DirectiveResult {
     let types: Box<[Box<[u8]>]> = call.words[1..].iter().map(|word| word[..].into()).collect();
     for name in call.word(0).split(|&byte| byte == b';').filter(|name| !name.is_empty()) {
         let smart = [b"BYTYPE:", name].concat();
@@ -25,7 +30,7 @@ fn add_output_filter_by_type(call: &Call<'_>, shared: &mut Shared<Config>) -> Di
 }
 
 /// `FilterDeclare name [place]`.
-fn filter_declare(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
+fn filter_declare(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> DirectiveResult {
     let rank = match call.word(1).to_ascii_uppercase().as_slice() {
         b"CONTENT_SET" => super::CONTENT_SET,
         b"PROTOCOL" => 30,
@@ -38,14 +43,14 @@ fn filter_declare(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResu
 }
 
 /// `FilterProvider name provider expression`.
-fn filter_provider(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
+fn filter_provider(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> DirectiveResult {
     let expression = Expression::condition(call.word(2))
         .map_err(|bad| Complaint::about(2, format!("bad expression: {}", bad.message)))?;
     add_provider(shared, call.word(0), call.word(1), When::Expression(Arc::new(expression)))
 }
 
 /// `FilterChain [+@-!=]name…`.
-fn filter_chain(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
+fn filter_chain(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> DirectiveResult {
     let chain = &mut edit(shared).chain;
     for word in call.words {
         match word.split_first() {
@@ -71,7 +76,7 @@ fn filter_chain(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult
 }
 
 /// `FilterProtocol name [provider] flags`.
-fn filter_protocol(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
+fn filter_protocol(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> DirectiveResult {
     let provider = (call.words.len() > 2).then(|| call.word(1));
     let flags = call.words.last().map(Vec::as_slice).unwrap_or_default();
     let kind = provider.and_then(FilterKind::of);
@@ -119,7 +124,7 @@ fn protocol(flags: &[u8]) -> FilterProtocol {
     protocol
 }
 
-fn declare(shared: &mut Shared<Config>, name: &[u8], rank: u8) {
+fn declare(shared: &mut SharedConfig<Config>, name: &[u8], rank: u8) {
     let smart = &mut edit(shared).smart;
     smart.retain(|known| *known.name != *name);
     smart.push(Arc::new(SmartFilter {
@@ -130,7 +135,7 @@ fn declare(shared: &mut Shared<Config>, name: &[u8], rank: u8) {
 }
 
 fn add_provider(
-    shared: &mut Shared<Config>,
+    shared: &mut SharedConfig<Config>,
     name: &[u8],
     provider: &[u8],
     when: When,
@@ -202,7 +207,7 @@ const fn inflate_limit(name: &'static str) -> Directive<Apply<Config>> {
     }
 }
 
-fn positive(call: &Call<'_>, _: &mut Shared<Config>) -> DirectiveResult {
+fn positive(call: &DirectiveCall<'_>, _: &mut SharedConfig<Config>) -> DirectiveResult {
     let word = call.word(0);
     let is_limit = call.name.eq_ignore_ascii_case("DeflateInflateLimitRequestBody");
     let is_number = !word.is_empty() && word.iter().all(u8::is_ascii_digit);
@@ -226,7 +231,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     directive(
         "FilterChain",
         Arguments::SOME,
-        "Which declared filters responses pass, in order: +add, @first, -remove, =only, ! none.",
+        "Declared filters that responses pass, in order: +add, @first, -remove, =only, ! none.",
         filter_chain,
     ),
     directive(
@@ -257,15 +262,15 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     inflate_limit("DeflateInflateLimitRequestBody"),
     inflate_limit("DeflateInflateRatioBurst"),
     inflate_limit("DeflateInflateRatioLimit"),
-    withheld("mod_deflate", "DeflateAlterETag", "How entity tags tell compressed content apart."),
-    withheld("mod_deflate", "DeflateBufferSize", "How much is compressed at once."),
-    withheld("mod_deflate", "DeflateCompressionLevel", "How hard DEFLATE tries."),
+    withheld("mod_deflate", "DeflateAlterETag", "The mark of compressed content in entity tags."),
+    withheld("mod_deflate", "DeflateBufferSize", "The size of compressed blocks."),
+    withheld("mod_deflate", "DeflateCompressionLevel", "The effort of DEFLATE."),
     withheld("mod_deflate", "DeflateFilterNote", "Notes how well it went."),
-    withheld("mod_deflate", "DeflateMemLevel", "How much memory DEFLATE takes."),
-    withheld("mod_deflate", "DeflateWindowSize", "How far back DEFLATE looks."),
-    withheld("mod_brotli", "BrotliAlterETag", "How entity tags tell compressed content apart."),
-    withheld("mod_brotli", "BrotliCompressionMaxInputBlock", "How much is compressed at once."),
-    withheld("mod_brotli", "BrotliCompressionQuality", "How hard BROTLI_COMPRESS tries."),
-    withheld("mod_brotli", "BrotliCompressionWindow", "How far back BROTLI_COMPRESS looks."),
+    withheld("mod_deflate", "DeflateMemLevel", "The memory that DEFLATE takes."),
+    withheld("mod_deflate", "DeflateWindowSize", "The window of DEFLATE."),
+    withheld("mod_brotli", "BrotliAlterETag", "The mark of compressed content in entity tags."),
+    withheld("mod_brotli", "BrotliCompressionMaxInputBlock", "The size of compressed blocks."),
+    withheld("mod_brotli", "BrotliCompressionQuality", "The effort of BROTLI_COMPRESS."),
+    withheld("mod_brotli", "BrotliCompressionWindow", "The window of BROTLI_COMPRESS."),
     withheld("mod_brotli", "BrotliFilterNote", "Notes how well it went."),
 ];

@@ -10,7 +10,7 @@ use zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer};
 
 use super::Filter;
-use crate::transform::{Broken, Transform};
+use crate::transform::{Transform, TransformError};
 
 impl Filter {
     /// Begins a response.
@@ -58,19 +58,19 @@ const ZSTANDARD_ROOM: usize = 16 * 1024;
 struct Deflate(GzEncoder<Vec<u8>>);
 
 impl Transform for Deflate {
-    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
+    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), TransformError> {
         self.0.write_all(input).map_err(|_| NOT_COMPRESSED)?;
         out.append(self.0.get_mut());
         Ok(())
     }
 
-    fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+    fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), TransformError> {
         self.0.flush().map_err(|_| NOT_COMPRESSED)?;
         out.append(self.0.get_mut());
         Ok(())
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TransformError> {
         self.0.try_finish().map_err(|_| NOT_COMPRESSED)?;
         out.append(self.0.get_mut());
         Ok(())
@@ -80,19 +80,19 @@ impl Transform for Deflate {
 struct Inflate(MultiGzDecoder<Vec<u8>>);
 
 impl Transform for Inflate {
-    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
+    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), TransformError> {
         self.0.write_all(input).map_err(|_| NOT_GZIP)?;
         out.append(self.0.get_mut());
         Ok(())
     }
 
-    fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+    fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), TransformError> {
         self.0.flush().map_err(|_| NOT_GZIP)?;
         out.append(self.0.get_mut());
         Ok(())
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TransformError> {
         self.0.try_finish().map_err(|_| NOT_GZIP)?;
         out.append(self.0.get_mut());
         Ok(())
@@ -103,21 +103,21 @@ impl Transform for Inflate {
 struct Brotli(Option<CompressorWriter<Vec<u8>>>);
 
 impl Transform for Brotli {
-    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
+    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), TransformError> {
         let writer = self.0.as_mut().ok_or(FINISHED)?;
         writer.write_all(input).map_err(|_| NOT_COMPRESSED)?;
         out.append(writer.get_mut());
         Ok(())
     }
 
-    fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+    fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), TransformError> {
         let writer = self.0.as_mut().ok_or(FINISHED)?;
         writer.flush().map_err(|_| NOT_COMPRESSED)?;
         out.append(writer.get_mut());
         Ok(())
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TransformError> {
         let writer = self.0.take().ok_or(FINISHED)?;
         out.append(&mut writer.into_inner());
         Ok(())
@@ -144,7 +144,7 @@ impl Zstandard {
         input: &[u8],
         then: ZSTD_EndDirective,
         out: &mut Vec<u8>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), TransformError> {
         let mut input = InBuffer::around(input);
         loop {
             out.reserve(ZSTANDARD_ROOM);
@@ -165,22 +165,22 @@ impl Zstandard {
 }
 
 impl Transform for Zstandard {
-    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
+    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), TransformError> {
         self.run(input, ZSTD_EndDirective::ZSTD_e_continue, out)
     }
 
-    fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+    fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), TransformError> {
         self.run(b"", ZSTD_EndDirective::ZSTD_e_flush, out)
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TransformError> {
         self.run(b"", ZSTD_EndDirective::ZSTD_e_end, out)
     }
 }
 
-const NOT_COMPRESSED: Broken = Broken("the content could not be compressed");
-const NOT_GZIP: Broken = Broken("the content is not what gzip makes");
-const FINISHED: Broken = Broken("the content has ended already");
+const NOT_COMPRESSED: TransformError = TransformError("the content could not be compressed");
+const NOT_GZIP: TransformError = TransformError("the content is not what gzip makes");
+const FINISHED: TransformError = TransformError("the content has ended already");
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,7 @@ use super::Config;
 use super::rule::{HeaderCondition, HeaderRule, RuleAction, RuleValue};
 
 impl Config {
-    /// Whether the result of [`response`](super::response) depends only on the head: on no
+    /// Returns whether the result of [`response`](super::response) depends only on the head: on no
     /// variable, no expression, nothing of the request. Then the result may be cached with the
     /// head.
     pub fn is_constant(&self) -> bool {
@@ -46,8 +46,8 @@ impl Config {
         true
     }
 
-    /// Whether a rule for responses is about the media type, or evaluates an expression, which may
-    /// ask for it.
+    /// Returns whether a rule for responses is about the media type, or evaluates an expression,
+    /// which may ask for it.
     pub(super) fn needs_media_type(&self) -> bool {
         self.always.iter().chain(&self.success).any(|rule| {
             rule.is_content_type()
@@ -86,7 +86,7 @@ fn acting(rules: &[Arc<HeaderRule>]) -> impl Iterator<Item = &HeaderRule> {
     rules.iter().map(|rule| &**rule).filter(acts)
 }
 
-/// Whether two rules are about one field, or there are too many to compare.
+/// Returns whether two rules are about one field, or there are too many to compare.
 fn has_twice(rules: &[Arc<HeaderRule>]) -> bool {
     rules.len() > MOST_COMPARED
         || rules.iter().enumerate().any(|(at, rule)| {

@@ -4,15 +4,18 @@ use std::sync::Arc;
 
 use super::rule::{HeaderCondition, HeaderRule, RuleAction, RuleValue};
 use super::{Config, format};
-use crate::directive::Call;
+use crate::directive::DirectiveCall;
 use crate::expression::Expression;
 use crate::language::word as next_word;
-use crate::merge::{Shared, edit};
+use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
 use crate::pattern::Pattern;
 
 /// `Header [always|onsuccess] action field [value [replacement]] [early|env=…|expr=…]`.
-pub(super) fn header(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+pub(super) fn header(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     let mut rest = call.raw;
     let mut action = next_word(&mut rest);
     let mut always = false;
@@ -33,8 +36,8 @@ pub(super) fn header(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(),
 
 /// `RequestHeader action field [value [replacement]] [early|env=…|expr=…]`.
 pub(super) fn request_header(
-    call: &Call<'_>,
-    shared: &mut Shared<Config>,
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
 ) -> Result<(), Complaint> {
     let mut rest = call.raw;
     let action = next_word(&mut rest);
@@ -54,7 +57,7 @@ struct HeaderWords {
 }
 
 fn rule(
-    call: &Call<'_>,
+    call: &DirectiveCall<'_>,
     action: &[u8],
     rest: &[u8],
     is_response: bool,

@@ -75,7 +75,7 @@ pub(super) enum HeaderCondition {
 }
 
 impl HeaderRule {
-    /// Whether the rule may take long: it has an expression or a pattern for PCRE2.
+    /// Returns whether the rule may take long: it has an expression or a pattern for PCRE2.
     pub(super) fn may_take_long(&self) -> bool {
         let has_pattern = match &self.action {
             RuleAction::Echo(pattern) | RuleAction::Edit { pattern, .. } => pattern.is_for_engine(),
@@ -86,7 +86,8 @@ impl HeaderRule {
             || matches!(self.value, RuleValue::Expression(_))
     }
 
-    /// Whether the field is the response's media type, which Apache keeps apart from the others.
+    /// Returns whether the field is the response's media type, which Apache keeps apart from the
+    /// others.
     pub(super) fn is_content_type(&self) -> bool {
         self.name.eq_ignore_ascii_case(b"content-type")
     }

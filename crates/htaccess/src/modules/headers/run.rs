@@ -37,8 +37,8 @@ impl HeaderTable {
         }
     }
 
-    /// Whether the rule is about the response's media type, which Apache keeps apart from both
-    /// tables (`r->content_type`) and sends instead of the tables' field.
+    /// Returns whether the rule is about the response's media type, which Apache keeps apart from
+    /// both tables (`r->content_type`) and sends instead of the tables' field.
     fn holds_media_type(self, rule: &HeaderRule) -> bool {
         self != HeaderTable::Request && rule.is_content_type()
     }
@@ -269,8 +269,8 @@ fn put(fields: &mut Fields, rule: &HeaderRule, value: &[u8]) {
     }
 }
 
-/// Whether `value` is a member of the list. Members end at commas outside of quotes, and are
-/// compared with the white space after them.
+/// Returns whether `value` is a member of the list. Members end at commas outside of quotes, and
+/// are compared with the white space after them.
 fn is_member(list: &[u8], value: &[u8]) -> bool {
     let mut rest = list;
     while !rest.is_empty() {

@@ -2,12 +2,18 @@
 
 use super::extension::Aspect;
 use super::{Config, MultiviewsMatch};
-use crate::directive::{Apply, Arguments, Call, Directive, DirectiveResult, Overrides, Support};
-use crate::merge::{Shared, edit};
+use crate::directive::{
+    Apply, Arguments, Directive, DirectiveCall, DirectiveResult, Overrides, Support,
+};
+use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
 
 /// `AddX value extension…`.
-fn add(call: &Call<'_>, shared: &mut Shared<Config>, aspect: Aspect) -> DirectiveResult {
+fn add(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+    aspect: Aspect,
+) -> DirectiveResult {
     let value = call.word(0).to_ascii_lowercase();
     let config = edit(shared);
     for word in &call.words[1..] {
@@ -18,7 +24,11 @@ fn add(call: &Call<'_>, shared: &mut Shared<Config>, aspect: Aspect) -> Directiv
 }
 
 /// `RemoveX extension…`.
-fn remove(call: &Call<'_>, shared: &mut Shared<Config>, aspect: Aspect) -> DirectiveResult {
+fn remove(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+    aspect: Aspect,
+) -> DirectiveResult {
     let config = edit(shared);
     for word in call.words {
         let name = extension(word);
@@ -42,17 +52,26 @@ fn extension(word: &[u8]) -> Box<[u8]> {
     word.strip_prefix(b".").unwrap_or(word).to_ascii_lowercase().into()
 }
 
-fn default_language(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
+fn default_language(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> DirectiveResult {
     edit(shared).default_language = Some(call.word(0).into());
     Ok(())
 }
 
-fn mod_mime_use_path_info(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
+fn mod_mime_use_path_info(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> DirectiveResult {
     edit(shared).use_path_info = Some(call.flag());
     Ok(())
 }
 
-fn multiviews_match(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
+fn multiviews_match(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> DirectiveResult {
     let set = &mut edit(shared).multiviews_match;
     for (index, word) in call.words.iter().enumerate() {
         let MultiviewsMatch { any, negotiated, handlers, filters } = *set;
@@ -108,7 +127,7 @@ table! {
     "AddCharset" FILE_INFO FIRST_AND_SOME |call, shared| add(call, shared, Aspect::Charset),
         "The charset of files with these extensions.";
     "AddEncoding" FILE_INFO FIRST_AND_SOME |call, shared| add(call, shared, Aspect::Encoding),
-        "How files with these extensions are compressed, sent as Content-Encoding.";
+        "The compression of files with these extensions, sent as Content-Encoding.";
     "AddHandler" FILE_INFO FIRST_AND_SOME |call, shared| add(call, shared, Aspect::Handler),
         "The handler of files with these extensions, wherever in the name these are.",
         NO_OTHER_HANDLERS;
@@ -125,7 +144,7 @@ table! {
     "ModMimeUsePathInfo" NONE Flag mod_mime_use_path_info,
         "Whether the path behind a file's name counts as part of it.";
     "MultiviewsMatch" FILE_INFO SOME multiviews_match,
-        "Which files MultiViews considers: NegotiatedOnly, Handlers, Filters, Any.";
+        "The files that MultiViews considers: NegotiatedOnly, Handlers, Filters, Any.";
     "RemoveCharset" FILE_INFO SOME |call, shared| remove(call, shared, Aspect::Charset),
         "Takes away what AddCharset said.";
     "RemoveEncoding" FILE_INFO SOME |call, shared| remove(call, shared, Aspect::Encoding),

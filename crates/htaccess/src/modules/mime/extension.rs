@@ -48,9 +48,9 @@ impl Extension {
         *self.aspect(aspect) = None;
     }
 
-    /// Whether RemoveHandler stops the file from being run. For Apache, RemoveHandler is stronger
-    /// than an AddHandler beside it. A file with both, and a handler of PHP, wants scripts to run,
-    /// and under Debian's Apache they do.
+    /// Returns whether RemoveHandler stops the file from being run. For Apache, RemoveHandler is
+    /// stronger than an AddHandler beside it. A file with both, and a handler of PHP, wants scripts
+    /// to run, and under Debian's Apache they do.
     pub(super) fn takes_away(&self) -> bool {
         let gives_php = self.handler.as_ref().is_some_and(|handler| {
             let lower = handler.to_ascii_lowercase();

@@ -1,5 +1,5 @@
 use super::*;
-use crate::Settings;
+use crate::DirectiveSettings;
 use crate::testing::{request, settings, transaction, try_settings};
 
 /// Type, charset, encoding, languages and handler of a file, `-` for what is not there.
@@ -7,7 +7,7 @@ fn found(directives: &str, name: &str) -> String {
     found_with(&settings(directives), name)
 }
 
-fn found_with(settings: &Settings, name: &str) -> String {
+fn found_with(settings: &DirectiveSettings, name: &str) -> String {
     let request = request(&format!("/{name}"), "");
     let mut tx = transaction(&request);
     find_type(&mut tx, settings.mime.as_deref(), &base);
@@ -215,8 +215,9 @@ fn a_handler_that_is_taken_away() {
     for (above, below, expected) in table {
         let merged = settings(above).merge(&settings(below));
         let alone = settings(&format!("{below}\n"));
-        let takes =
-            |settings: &Settings| settings.mime.as_ref().unwrap().takes_handler_away(b"a.php");
+        let takes = |settings: &DirectiveSettings| {
+            settings.mime.as_ref().unwrap().takes_handler_away(b"a.php")
+        };
         assert_eq!(takes(&merged), expected, "{above} | {below}");
         if above.is_empty() {
             assert_eq!(takes(&alone), expected, "{below}");

@@ -1,12 +1,17 @@
 //! mod_negotiation's directives.
 
 use super::{Config, ForcePriority};
-use crate::directive::{Apply, Arguments, Call, Directive, DirectiveResult, Overrides, Support};
-use crate::merge::{Shared, edit};
+use crate::directive::{
+    Apply, Arguments, Directive, DirectiveCall, DirectiveResult, Overrides, Support,
+};
+use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
 
 /// `LanguagePriority language…`: several lines in a file add up.
-fn language_priority(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
+fn language_priority(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> DirectiveResult {
     let priority = &mut edit(shared).language_priority;
     let mut languages = priority.take().unwrap_or_default().into_vec();
     languages.extend(call.words.iter().map(|word| word[..].into()));
@@ -15,7 +20,10 @@ fn language_priority(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveR
 }
 
 /// `ForceLanguagePriority None`, or `Prefer` and `Fallback`.
-fn force_language_priority(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
+fn force_language_priority(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> DirectiveResult {
     let place = &mut edit(shared).force_priority;
     for (index, word) in call.words.iter().enumerate() {
         let is_none = |force: ForcePriority| !force.prefer && !force.fallback;

@@ -72,7 +72,7 @@ fn weigh_encoding(accepted: &Preferences, variant: &mut FileVariant) {
     };
 }
 
-/// Whether the variant has no encoding.
+/// Returns whether the variant has no encoding.
 pub(super) fn is_plain(variant: &FileVariant) -> bool {
     matches!(variant.encoding.as_deref(), None | Some(b"" | b"7bit" | b"8bit" | b"binary"))
 }
@@ -177,8 +177,8 @@ fn longest<'i>(items: &'i [AcceptItem], language: &[u8]) -> Option<&'i AcceptIte
     items.iter().filter(fits).rev().max_by_key(|item| item.name.len())
 }
 
-/// Whether the client names a kind of the language: `en-us` is a weak wish for `en` and `en-gb`, as
-/// long as nothing that comes before it fits better.
+/// Returns whether the client names a kind of the language: `en-us` is a weak wish for `en` and
+/// `en-gb`, as long as nothing that comes before it fits better.
 fn shares_prefix(items: &[AcceptItem], language: &[u8]) -> bool {
     let fits = |item: &AcceptItem| {
         let rest = language.strip_prefix(item.name.as_slice());

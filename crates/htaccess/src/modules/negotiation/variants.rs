@@ -106,8 +106,8 @@ pub(super) fn gather(
     Ok((!variants.is_empty()).then_some(variants))
 }
 
-/// Whether a sub-request for the file would be answered with it. Asked only where sections may say
-/// something of single files.
+/// Returns whether a sub-request for the file would be answered with it. Asked only where sections
+/// may say something of single files.
 fn is_served(
     tx: &mut Transaction<'_>,
     files: &FolderFiles<'_>,
@@ -194,7 +194,7 @@ fn content_type(files: &FolderFiles<'_>, description: &FileDescription) -> Optio
     })
 }
 
-/// Whether the requested name contains all unknown extensions, in their order.
+/// Returns whether the requested name contains all unknown extensions, in their order.
 fn explains(asked: &[u8], exceptions: &[Box<[u8]>]) -> bool {
     let mut rest = exceptions.iter().peekable();
     for part in asked.split(|&byte| byte == b'.') {
@@ -203,7 +203,7 @@ fn explains(asked: &[u8], exceptions: &[Box<[u8]>]) -> bool {
     rest.next().is_none()
 }
 
-/// Whether PHP runs the file without any directive, as in Debian's Apache.
+/// Returns whether PHP runs the file without any directive, as in Debian's Apache.
 fn is_php(name: &[u8]) -> bool {
     let extension = name.rsplit(|&byte| byte == b'.').next();
     matches!(extension, Some(b"php" | b"phtml" | b"phar"))

@@ -138,12 +138,12 @@ impl RewriteCondition {
         })
     }
 
-    /// Whether the test string needs captures of the rule's pattern.
+    /// Returns whether the test string needs captures of the rule's pattern.
     pub fn refers_to_rule(&self) -> bool {
         self.subject.refers_to_rule()
     }
 
-    /// Whether the test string needs captures of another condition.
+    /// Returns whether the test string needs captures of another condition.
     pub fn refers_to_condition(&self) -> bool {
         self.subject.refers_to_condition()
     }
@@ -160,9 +160,9 @@ impl RewriteCondition {
         self.subject.expand(expansion, context)
     }
 
-    /// Whether the condition holds for its expanded test string. A regular expression that matches
-    /// and is not negated fills `captures`. `None` where the test needs the request itself: a
-    /// sub-request, or an expression.
+    /// Returns whether the condition holds for its expanded test string. A regular expression that
+    /// matches and is not negated fills `captures`. `None` where the test needs the request itself:
+    /// a sub-request, or an expression.
     ///
     /// # Errors
     /// Where a pattern takes too many steps.

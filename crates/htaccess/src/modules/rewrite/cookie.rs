@@ -51,7 +51,7 @@ pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), 
     Ok(())
 }
 
-/// Whether a rule has set the cookie already, before an internal redirect or after.
+/// Returns whether a rule has set the cookie already, before an internal redirect or after.
 fn is_set(state: &RequestState, name: &[u8]) -> bool {
     let set = state.rewriting.cookies.iter().any(|cookie| **cookie == *name);
     set || state.previous.as_ref().is_some_and(|previous| is_set(previous, name))

@@ -3,8 +3,8 @@
 use super::condition::RewriteCondition;
 use super::rule::RewriteRule;
 use super::{Config, RewriteOptions};
-use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
-use crate::merge::{Shared, edit};
+use crate::directive::{Apply, Arguments, Directive, DirectiveCall, Overrides, Support};
+use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
 
 /// The module's directives.
@@ -23,7 +23,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         module: "mod_rewrite",
         overrides: Overrides::FILE_INFO,
         arguments: Arguments::SOME,
-        summary: "How rules are inherited and applied.",
+        summary: "The way rules are inherited and applied.",
         support: Support::Full,
         apply: options,
     },
@@ -60,7 +60,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     },
 ];
 
-fn config<'s>(call: &Call<'_>, shared: &'s mut Shared<Config>) -> &'s mut Config {
+fn config<'s>(call: &DirectiveCall<'_>, shared: &'s mut SharedConfig<Config>) -> &'s mut Config {
     let config = edit(shared);
     if config.directory.is_empty() {
         // Rules in sections are relative to what the section is about: they see the whole path, and
@@ -70,12 +70,12 @@ fn config<'s>(call: &Call<'_>, shared: &'s mut Shared<Config>) -> &'s mut Config
     config
 }
 
-fn engine(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn engine(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     config(call, shared).engine = Some(call.flag());
     Ok(())
 }
 
-fn options(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn options(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     let mut options = RewriteOptions::NONE;
     for (index, word) in call.words.iter().enumerate() {
         options = options.with(match word.to_ascii_lowercase().as_slice() {
@@ -107,7 +107,7 @@ fn options(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint
     Ok(())
 }
 
-fn base(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn base(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     match call.word(0) {
         [] => Err(Complaint::about(0, "RewriteBase: empty URL not allowed")),
         [b'/', ..] => {
@@ -119,13 +119,13 @@ fn base(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     }
 }
 
-fn condition(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn condition(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     let condition = RewriteCondition::new(call.raw, call.kept_place())?;
     config(call, shared).push_condition(condition);
     Ok(())
 }
 
-fn rule(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn rule(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
     let config = config(call, shared);
     let conditions = config.take_conditions();
     let rule = RewriteRule::new(call.raw, call.kept_place(), conditions)?;

@@ -270,7 +270,7 @@ fn force_type(run: &mut RewriteRun<'_, '_>, outcome: RewriteOutcome) -> RewriteO
     outcome
 }
 
-/// Whether there is a byte that is not allowed in a request line.
+/// Returns whether there is a byte that is not allowed in a request line.
 fn has_controls(args: &[u8]) -> bool {
     args.iter().any(|&byte| byte <= b' ' || byte == 0x7f)
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use howdah_http::{Request, Status};
 
 use super::{RewriteOutcome, fixup, url};
-use crate::client::Client;
+use crate::client::ClientRequest;
 use crate::evaluation_context::{EvaluationContext, SubRequestFacts};
 use crate::host::{Host, Probe, ProbeKind};
 use crate::trace::Trace;
@@ -68,9 +68,9 @@ fn bounded(outcome: &RewriteOutcome, state: &RequestState) {
     }
 }
 
-fn client(request: &Request) -> Client<'_> {
+fn client(request: &Request) -> ClientRequest<'_> {
     let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 80);
-    Client::new(request, address, address, 1_700_000_000_000_000)
+    ClientRequest::new(request, address, address, 1_700_000_000_000_000)
 }
 
 fn state(path: &[u8], query: &[u8]) -> RequestState {

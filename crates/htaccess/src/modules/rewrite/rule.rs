@@ -132,7 +132,7 @@ impl Switches {
     /// `UNC`.
     pub const KEEP_SLASHES: Switches = Switches(1 << 19);
 
-    /// Whether all of `other` are on.
+    /// Returns whether all of `other` are on.
     pub fn has(self, other: Switches) -> bool {
         self.0 & other.0 == other.0
     }
@@ -217,7 +217,7 @@ impl RewriteRule {
         self
     }
 
-    /// Whether all of these flags are on.
+    /// Returns whether all of these flags are on.
     pub fn has(&self, switches: Switches) -> bool {
         self.effects.switches.has(switches)
     }

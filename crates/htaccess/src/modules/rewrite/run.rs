@@ -108,7 +108,7 @@ impl<'a, 'r> RewriteRun<'a, 'r> {
         self.original.take()
     }
 
-    /// Whether the query is the one that the request came with; there has to be one.
+    /// Returns whether the query is the one that the request came with; there has to be one.
     pub fn has_first_query(&self) -> bool {
         self.original_args
             .as_ref()

@@ -72,7 +72,7 @@ impl Template {
         Ok(template)
     }
 
-    /// Whether the string needs captures of the rule's pattern.
+    /// Returns whether the string needs captures of the rule's pattern.
     pub fn refers_to_rule(&self) -> bool {
         self.parts.iter().any(|part| match part {
             TemplatePart::OfRule(_) => true,
@@ -81,7 +81,7 @@ impl Template {
         })
     }
 
-    /// Whether the string needs captures of a condition.
+    /// Returns whether the string needs captures of a condition.
     pub fn refers_to_condition(&self) -> bool {
         self.parts.iter().any(|part| match part {
             TemplatePart::OfCondition(_) => true,
@@ -100,7 +100,7 @@ impl Template {
         names.flatten().collect()
     }
 
-    /// Whether the string needs a sub-request, for the file or else for the URL.
+    /// Returns whether the string needs a sub-request, for the file or else for the URL.
     #[inline]
     pub fn looks_ahead(&self, of_file: bool) -> bool {
         self.looks_ahead && self.any_looks_ahead(of_file)

@@ -7,7 +7,7 @@ use crate::modules::rewrite::{self, RewriteOutcome};
 use crate::testing::{request, settings, transaction};
 use crate::trace::Trace;
 use crate::transaction::{FileKind, Transaction};
-use crate::{RequestState, Settings};
+use crate::{DirectiveSettings, RequestState};
 
 mod conditions;
 mod flags;
@@ -92,7 +92,7 @@ pub(super) fn ask(rules: &str, target: &str, fields: &str) -> Answer {
 
 /// The same with settings that are there, and a state that is changed before.
 pub(super) fn evaluate(
-    settings: &Settings,
+    settings: &DirectiveSettings,
     target: &str,
     fields: &str,
     change: impl FnOnce(&mut RequestState),

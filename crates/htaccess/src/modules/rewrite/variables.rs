@@ -75,7 +75,7 @@ impl RewriteVariable {
         }
     }
 
-    /// Whether the variable needs a sub-request, for the file or else for the URL.
+    /// Returns whether the variable needs a sub-request, for the file or else for the URL.
     pub fn looks_ahead(&self, of_file: bool) -> bool {
         match self {
             RewriteVariable::OfUrl(variable) => !of_file || variable.looks_ahead(of_file),

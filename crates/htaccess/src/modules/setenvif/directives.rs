@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::Config;
 use super::list::{Attribute, AttributeTest, SetEnvIfRule, SetVariable};
-use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::directive::{Apply, Arguments, Directive, DirectiveCall, Overrides, Support};
 use crate::expression::Expression;
 use crate::language::word;
-use crate::merge::{Shared, edit};
+use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
 use crate::pattern::{BadPattern, Pattern};
 
@@ -64,8 +64,8 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
 const NAMES: &str = "Remote_Host is the client's address: names are not looked up";
 
 fn set_env_if(
-    call: &Call<'_>,
-    shared: &mut Shared<Config>,
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
     caseless: bool,
 ) -> Result<(), Complaint> {
     let mut rest = call.raw;
@@ -77,16 +77,16 @@ fn set_env_if(
 }
 
 fn browser_match(
-    call: &Call<'_>,
-    shared: &mut Shared<Config>,
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
     caseless: bool,
 ) -> Result<(), Complaint> {
     rule_of_attribute(call, shared, b"User-Agent", call.raw, caseless)
 }
 
 fn rule_of_attribute(
-    call: &Call<'_>,
-    shared: &mut Shared<Config>,
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
     name: &[u8],
     mut rest: &[u8],
     caseless: bool,
@@ -118,7 +118,10 @@ fn rule_of_attribute(
     add(call, shared, test, rest)
 }
 
-fn set_env_if_expression(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+fn set_env_if_expression(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
+) -> Result<(), Complaint> {
     let mut rest = call.raw;
     let text = word(&mut rest);
     if text.is_empty() {
@@ -137,8 +140,8 @@ fn set_env_if_expression(call: &Call<'_>, shared: &mut Shared<Config>) -> Result
 
 /// Adds a rule that sets the variables in the rest of the line.
 fn add(
-    call: &Call<'_>,
-    shared: &mut Shared<Config>,
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<Config>,
     test: AttributeTest,
     mut rest: &[u8],
 ) -> Result<(), Complaint> {

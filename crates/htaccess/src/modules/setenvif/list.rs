@@ -135,7 +135,7 @@ impl SetEnvIfRule {
         }
     }
 
-    /// Whether both ask for the same attribute.
+    /// Returns whether both ask for the same attribute.
     fn asks_like(&self, other: &SetEnvIfRule) -> bool {
         match (self.name(), other.name()) {
             (Some(one), Some(other)) => one.eq_ignore_ascii_case(other),

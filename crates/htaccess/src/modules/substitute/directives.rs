@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use super::{Config, Find, Replacement, Substitution};
-use crate::directive::{Apply, Arguments, Call, Directive, DirectiveResult, Overrides, Support};
-use crate::merge::{Shared, edit};
+use crate::directive::{
+    Apply, Arguments, Directive, DirectiveCall, DirectiveResult, Overrides, Support,
+};
+use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
 use crate::pattern::{Captures, Pattern, substitute as substitute_captures};
 
 /// `Substitute s/find/replacement/flags`, with any delimiter.
-fn substitute(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
+fn substitute(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> DirectiveResult {
     let substitution = parse(call.word(0)).map_err(|message| Complaint::about(0, message))?;
     edit(shared).substitutions.push(Arc::new(substitution));
     Ok(())
@@ -75,7 +77,7 @@ fn regex(text: &[u8], caseless: bool) -> Result<Pattern, String> {
 }
 
 /// `SubstituteMaxLineLength bytes`, or with b, k, m or g after the number.
-fn longest_line(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
+fn longest_line(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> DirectiveResult {
     let word = call.word(0);
     let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let unit = match word[digits..].to_ascii_lowercase().as_slice() {
@@ -101,7 +103,7 @@ fn longest_line(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult
     Ok(())
 }
 
-fn inherit_before(call: &Call<'_>, shared: &mut Shared<Config>) -> DirectiveResult {
+fn inherit_before(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> DirectiveResult {
     edit(shared).inherit_before = Some(call.flag());
     Ok(())
 }

@@ -7,7 +7,7 @@ use memchr::{memchr, memmem, memrchr};
 
 use super::{Config, Find, LONGEST_LINE, Replacement, Substitution};
 use crate::pattern::{Captures, Pattern, substitute};
-use crate::transform::{Broken, Transform};
+use crate::transform::{Transform, TransformError};
 use crate::work::WorkBudget;
 
 /// Replaces text line by line. An incomplete line waits for the rest.
@@ -40,7 +40,7 @@ impl Transformer {
     ///
     /// # Errors
     /// Where a line is too long, or the replacements take too much work.
-    pub fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
+    pub fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), TransformError> {
         let Some(end) = memrchr(b'\n', input) else {
             return self.wait(input);
         };
@@ -63,12 +63,12 @@ impl Transformer {
     ///
     /// # Errors
     /// Where the line is too long, or the replacements take too much work.
-    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TransformError> {
         let line = std::mem::take(&mut self.waiting);
         self.line(&line, out)
     }
 
-    fn wait(&mut self, input: &[u8]) -> Result<(), Broken> {
+    fn wait(&mut self, input: &[u8]) -> Result<(), TransformError> {
         if self.waiting.len() + input.len() > self.longest {
             return Err(TOO_LONG);
         }
@@ -76,7 +76,7 @@ impl Transformer {
         Ok(())
     }
 
-    fn line(&mut self, line: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
+    fn line(&mut self, line: &[u8], out: &mut Vec<u8>) -> Result<(), TransformError> {
         self.budget = self.budget.saturating_add(BUDGET_OF_A_BYTE * line.len() as u64);
         self.work.add(STEPS_OF_A_BYTE * line.len() as u64);
         let config = Arc::clone(&self.config);
@@ -100,7 +100,7 @@ impl Transformer {
         substitution: &Substitution,
         piece: Cow<'l, [u8]>,
         next: &mut Vec<Cow<'l, [u8]>>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), TransformError> {
         let lower = substitution.is_caseless_text().then(|| piece.to_ascii_lowercase());
         let mut at = 0;
         let mut changed = Vec::new();
@@ -151,7 +151,7 @@ impl Transformer {
         substitution: &Substitution,
         text: &[u8],
         lower: Option<&[u8]>,
-    ) -> Result<Option<(usize, usize)>, Broken> {
+    ) -> Result<Option<(usize, usize)>, TransformError> {
         match &substitution.find {
             Find::Text { text: wanted, .. } => {
                 let start = memmem::find(lower.unwrap_or(text), wanted);
@@ -170,7 +170,7 @@ impl Transformer {
         &mut self,
         pattern: &Pattern,
         text: &[u8],
-    ) -> Result<Option<(usize, usize)>, Broken> {
+    ) -> Result<Option<(usize, usize)>, TransformError> {
         // Captures copy the rest of the line at each match.
         self.budget = self.budget.checked_sub(text.len() as u64).ok_or(EXHAUSTED)?;
         match pattern.captures(text, &mut self.captures, self.work.meter()) {
@@ -182,23 +182,23 @@ impl Transformer {
 }
 
 impl Transform for Transformer {
-    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
+    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), TransformError> {
         Transformer::push(self, input, out)
     }
 
     /// Keeps an incomplete line, as Apache does: the line could be replaced as a whole.
-    fn flush(&mut self, _out: &mut Vec<u8>) -> Result<(), Broken> {
+    fn flush(&mut self, _out: &mut Vec<u8>) -> Result<(), TransformError> {
         Ok(())
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TransformError> {
         Transformer::finish(self, out)
     }
 }
 
-const TOO_LONG: Broken = Broken("a line is longer than SubstituteMaxLineLength");
-const EXHAUSTED: Broken =
-    Broken("a regular expression of Substitute takes too many steps on a line");
+const TOO_LONG: TransformError = TransformError("a line is longer than SubstituteMaxLineLength");
+const EXHAUSTED: TransformError =
+    TransformError("a regular expression of Substitute takes too many steps on a line");
 
 /// The work for a response, in bytes that captures copy.
 const BUDGET: u64 = 64 * 1024 * 1024;

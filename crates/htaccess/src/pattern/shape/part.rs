@@ -129,7 +129,7 @@ impl ShapeWord {
     }
 }
 
-/// Whether the words are within the limits.
+/// Returns whether the words are within the limits.
 pub(super) fn fits(words: &[ShapeWord]) -> Option<()> {
     let bytes: usize = words.iter().map(|word| word.bytes.len()).sum();
     (words.len() <= WORDS && bytes <= BYTES).then_some(())

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use howdah_http::{Method, Request, Scheme, Status};
 
 use super::check;
-use crate::Client;
-use crate::Settings;
+use crate::ClientRequest;
+use crate::DirectiveSettings;
 use crate::client::Unrepeatable;
 use crate::evaluation_context::EvaluationContext;
 use crate::host::{Host, LookedUp, Owners, PasswordVerdict};
@@ -88,7 +88,7 @@ pub(crate) const USERS_OF: &str =
     "AuthType Basic\nAuthName Realm\nAuthUserFile /users\nAuthGroupFile /groups\n";
 
 /// The settings in force with the directives of folders, outermost first.
-pub(crate) fn merged(folders: &[&str]) -> Settings {
+pub(crate) fn merged(folders: &[&str]) -> DirectiveSettings {
     let all = folders.iter().map(|lines| settings(lines));
     all.reduce(|above, below| above.merge(&below)).unwrap_or_default()
 }
@@ -137,7 +137,7 @@ impl Asked {
         if let Some(address) = self.from {
             let (client, mut remote) = (tx.client, tx.client.remote());
             remote.set_ip(address);
-            tx.client = Client::new(client.request(), remote, client.local(), client.time());
+            tx.client = ClientRequest::new(client.request(), remote, client.local(), client.time());
         }
         for name in &self.variables {
             tx.state.env.set(name.as_bytes(), b"1");

@@ -1,4 +1,4 @@
-//! How many workers there are.
+//! The number of workers.
 
 use super::*;
 use crate::awake::ScriptLength;

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use howdah_files::Store;
+use howdah_files::FileStore;
 use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
 
 use super::*;
 use crate::body::Unchunked;
 use crate::body::storage::{Storage, StorageLimits};
-use crate::crew::{Bounds, ClientNetwork, Crew, Origin};
+use crate::crew::{ClientNetwork, Crew, JobOrigin, QueueBounds};
 
 /// A source that takes its turns one after the other.
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ impl Scripted {
     }
 }
 
-impl Source for Scripted {
+impl BodySource for Scripted {
     fn poll_available(
         &mut self,
         context: &mut Context<'_>,
@@ -181,18 +181,18 @@ fn pump(mut body: Body, filters: &[Filter], promised: Option<u64>, refuses: usiz
     Pumped { bytes, result, sink }
 }
 
-fn crew() -> Crew<Store> {
-    let bounds = Bounds { site: 10, client: 10, at_a_time: 1 };
-    let store = || Store::new(howdah_files::StoreLimits::default());
+fn crew() -> Crew<FileStore> {
+    let bounds = QueueBounds { site: 10, client: 10, at_a_time: 1 };
+    let store = || FileStore::new(howdah_files::StoreLimits::default());
     Crew::start("tests", 1, bounds, store).expect("a thread")
 }
 
-fn place<'t>(turns: &'t Arc<Semaphore>, crew: &'t Crew<Store>) -> FilterPlace<'t> {
+fn place<'t>(turns: &'t Arc<Semaphore>, crew: &'t Crew<FileStore>) -> FilterPlace<'t> {
     let network = ClientNetwork::of(IpAddr::from([192, 0, 2, 1]));
     FilterPlace {
         turns,
         crew,
-        origin: Origin { site: 0, network },
+        origin: JobOrigin { site: 0, network },
     }
 }
 
@@ -325,7 +325,7 @@ struct Tee {
     copy: Rc<RefCell<Vec<u8>>>,
 }
 
-impl Source for Tee {
+impl BodySource for Tee {
     fn poll_available(
         &mut self,
         context: &mut Context<'_>,

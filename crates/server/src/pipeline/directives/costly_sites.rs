@@ -38,7 +38,7 @@ struct Mark {
 }
 
 impl CostlySites {
-    /// Whether the site's directives are evaluated outside the event loop.
+    /// Returns whether the site's directives are evaluated outside the event loop.
     #[inline]
     pub(crate) fn contains(&self, site: usize, now: Instant) -> bool {
         let costs = self.0.borrow();

@@ -4,17 +4,17 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use howdah_files::Store;
+use howdah_files::FileStore;
 use howdah_htaccess::WorkBudget;
 use howdah_htaccess::modules::filter::Filter;
 use howdah_htaccess::response::ResponseProperties;
 use howdah_http::{Request, ResponseHead, Status};
 use howdah_site::{
-    Client, DetachedResolution, DocumentPath, ListingPage, Resolution, Resolved, Ruled, Scratch,
-    Site,
+    ClientRequest, DetachedResolution, DocumentPath, ListingPage, Resolution, Resolved, Ruled,
+    Scratch, Site,
 };
 
-use crate::crew::{ClientNetwork, CrewFull, Origin};
+use crate::crew::{ClientNetwork, CrewFull, JobOrigin};
 use crate::front::FrontShared;
 use crate::host::{ComparedPasswords, FrontHost, user_of};
 use crate::log::Level;
@@ -93,8 +93,8 @@ impl CrewRequest {
         self,
         resolve: impl FnOnce(
             &Site,
-            &Client<'_>,
-            &mut FrontHost<'_, &mut Store>,
+            &ClientRequest<'_>,
+            &mut FrontHost<'_, &mut FileStore>,
             &mut Scratch,
         ) -> Resolved
         + Send
@@ -102,7 +102,7 @@ impl CrewRequest {
     ) -> Result<(), CrewFull> {
         let shared = Arc::clone(&self.shared);
         let origin = self.origin();
-        let job = move |store: &mut Store| {
+        let job = move |store: &mut FileStore| {
             self.run(store, |site, client, host, scratch| {
                 let resolved = resolve(site, client, host, scratch);
                 if let Resolution::File { path, file } = resolved.resolution {
@@ -178,25 +178,35 @@ impl CrewRequest {
     /// Returns the result of `work`; `None` where links take too many steps, so that it is void.
     async fn evaluate<R: Send + 'static>(
         self,
-        work: impl FnOnce(&Site, &Client<'_>, &mut FrontHost<'_, &mut Store>, &mut Scratch) -> R
+        work: impl FnOnce(
+            &Site,
+            &ClientRequest<'_>,
+            &mut FrontHost<'_, &mut FileStore>,
+            &mut Scratch,
+        ) -> R
         + Send
         + 'static,
     ) -> Result<Option<R>, CrewFull> {
         let shared = Arc::clone(&self.shared);
         let origin = self.origin();
-        let job = move |store: &mut Store| self.run(store, work);
+        let job = move |store: &mut FileStore| self.run(store, work);
         shared.evaluators.run(origin, job).await
     }
 
-    fn origin(&self) -> Origin {
+    fn origin(&self) -> JobOrigin {
         let network = ClientNetwork::of(self.peer.remote.ip());
-        Origin { site: self.site, network }
+        JobOrigin { site: self.site, network }
     }
 
     fn run<R>(
         self,
-        store: &mut Store,
-        work: impl FnOnce(&Site, &Client<'_>, &mut FrontHost<'_, &mut Store>, &mut Scratch) -> R,
+        store: &mut FileStore,
+        work: impl FnOnce(
+            &Site,
+            &ClientRequest<'_>,
+            &mut FrontHost<'_, &mut FileStore>,
+            &mut Scratch,
+        ) -> R,
     ) -> Option<R> {
         store.tick(self.arrival.began.seconds());
         if store.changes().is_some() {

@@ -10,7 +10,7 @@ use tokio::task::{spawn_local, yield_now};
 
 use super::line_protocol;
 use super::site::{on_thread, peer};
-use crate::crew::{ClientNetwork, Origin};
+use crate::crew::{ClientNetwork, JobOrigin};
 use crate::front::Thread;
 
 #[test]
@@ -49,7 +49,7 @@ fn hang(thread: &Rc<Thread>) -> mpsc::Sender<()> {
     spawn_local(async move {
         let network = ClientNetwork::of(IpAddr::from([192, 0, 2, 9]));
         let job = move |_: &mut _| held.recv();
-        shared.readers.run(Origin { site: 0, network }, job).await
+        shared.readers.run(JobOrigin { site: 0, network }, job).await
     });
     release
 }

@@ -7,10 +7,10 @@ use std::task::{Context, Poll};
 
 use howdah_http::Request;
 
-use crate::body::{self, NoContent, Source};
+use crate::body::{self, BodySource, NoContent};
 use crate::front::Thread;
 use crate::net::{Peer, Piece, SendError};
-use crate::observe::{ConnectionFacts, Phase, RecordedResponse, Situation};
+use crate::observe::{ConnectionFacts, ErrorContext, Phase, RecordedResponse};
 use crate::pipeline::{self, Arrival, RequestContext, ScratchBuffers, Served};
 
 /// Both ends of one request's stream.
@@ -53,7 +53,7 @@ pub(super) async fn serve(thread: &Rc<Thread>, peer: &Peer, line: &str, stream: 
     let (bytes, result) =
         body::send(&mut response.body, filters, promised, limits, place, &mut frames).await;
     assert_eq!(Some(bytes), promised);
-    let situation = Situation {
+    let situation = ErrorContext {
         peer,
         site,
         phase: Phase::Sending,

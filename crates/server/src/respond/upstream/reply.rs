@@ -16,7 +16,7 @@ use tokio::time::{Sleep, sleep};
 use super::UpstreamError;
 use super::kept::ConnectionHome;
 use super::upload::{Upload, UploadError};
-use crate::body::{AvailableContent, Duplex, Source, SourceError, Trailers, Tunnel};
+use crate::body::{AvailableContent, BodySource, Duplex, SourceError, Trailers, Tunnel};
 use crate::net::{Buffer, Piece};
 
 /// The most bytes of a response's field lines, and the most lines. Beyond: 502. The same limits
@@ -204,7 +204,7 @@ impl Reply {
         }
     }
 
-    /// Whether any byte of the response was received.
+    /// Returns whether any byte of the response was received.
     pub(super) fn has_begun(&self) -> bool {
         self.has_begun
     }
@@ -402,7 +402,7 @@ impl Reply {
     }
 }
 
-impl Source for Reply {
+impl BodySource for Reply {
     fn poll_available(
         &mut self,
         context: &mut Context<'_>,

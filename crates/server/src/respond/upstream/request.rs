@@ -3,7 +3,7 @@
 use howdah_config::Upstream;
 use howdah_http::h1::{RequestConnection, RequestHead};
 use howdah_http::{Fields, Version, members};
-use howdah_site::{Client, Ruled};
+use howdah_site::{ClientRequest, Ruled};
 
 use super::websocket_key::WebsocketKey;
 
@@ -26,8 +26,8 @@ const OURS: [&[u8]; 15] = [
     b"x-forwarded-server",
 ];
 
-/// The field with the client's scheme. What the client itself sends is not believed; a directive
-/// is.
+/// The field with the client's scheme. A value from the client is not believed, one
+/// from a directive is.
 const PROTO: &[u8] = b"X-Forwarded-Proto";
 
 /// The request's statements about its connection.
@@ -42,7 +42,7 @@ pub(super) enum ConnectionOptions<'k> {
 
 /// Returns the request's head as mod_proxy_http writes it.
 pub(super) fn request_head(
-    client: &Client<'_>,
+    client: &ClientRequest<'_>,
     ruled: Option<&Ruled>,
     upstream: &Upstream,
     target: &[u8],

@@ -1,5 +1,5 @@
 use howdah_config::Upstream;
-use howdah_site::Client;
+use howdah_site::ClientRequest;
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn request() -> howdah_http::Request {
 #[test]
 fn the_head_for_an_upstream() {
     let request = request();
-    let client = Client::new(
+    let client = ClientRequest::new(
         &request,
         "[::ffff:192.0.2.7]:41000".parse().unwrap(),
         "192.0.2.1:80".parse().unwrap(),

@@ -70,7 +70,7 @@ impl Upload {
         self.sent
     }
 
-    /// Whether the disk, and not the upstream, is waited for.
+    /// Returns whether the disk, and not the upstream, is waited for.
     pub(super) fn waits_for_disk(&self) -> bool {
         self.reading.is_some()
     }

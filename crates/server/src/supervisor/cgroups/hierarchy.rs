@@ -18,8 +18,8 @@ const LEAF: &str = "supervisor";
 const SYSTEMD: &str = "/run/systemd/system";
 /// systemd marks the groups that belong to a service with `Delegate=`.
 const DELEGATED: [&str; 2] = ["trusted.delegate", "user.delegate"];
-/// Groups that are searched for folders of dead supervisors, those nearest to the top first. What
-/// lies deeper stays, empty, until a supervisor starts beside it.
+/// Groups that are searched for folders of dead supervisors, those nearest to the top first.
+/// Deeper folders stay, empty, until a supervisor starts beside them.
 const MOST_SEARCHED: usize = 1000;
 
 /// A hierarchy in which this process may create groups, perhaps.
@@ -84,7 +84,7 @@ fn usable(mounted: Vec<MountedHierarchy>) -> Vec<FoundHierarchy> {
 }
 
 impl FoundHierarchy {
-    /// Whether there is a folder of this name.
+    /// Returns whether there is a folder of this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.base.join(name).is_dir()
     }
@@ -162,7 +162,7 @@ impl FoundHierarchy {
     }
 }
 
-/// Whether the folder is one of a supervisor that has ended.
+/// Returns whether the folder is one of a supervisor that has ended.
 fn is_left_behind(folder: &Path) -> bool {
     folder.file_name().and_then(|name| name.to_str()).is_some_and(is_stale)
 }

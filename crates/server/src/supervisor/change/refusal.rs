@@ -33,23 +33,20 @@ impl Supervisor {
             }
             ChangeCause::Reload => {
                 let what = "the reload is refused, and what was served goes on";
-                self.say_lines(what, &reason);
-                self.tell_manager(ServiceEvent::Ready, &format!("{what}: {reason}"));
+                self.tell_refused(what, &reason);
                 self.answer_reload(Err(&reason));
             }
             ChangeCause::RollBack => {
                 let what = "the former configuration cannot be served again, and the new one goes \
                             on";
                 self.rolled_back = None;
-                self.say_lines(what, &reason);
-                self.tell_manager(ServiceEvent::Ready, &format!("{what}: {reason}"));
+                self.tell_refused(what, &reason);
                 self.answer_reload(Err(&format!("{what}: {reason}")));
             }
             ChangeCause::NewRelease => {
                 let what = "the new release is not served, and what was served goes on; \
                             `howdah reload` tries again";
-                self.say_lines(what, &reason);
-                self.tell_manager(ServiceEvent::Ready, &format!("{what}: {reason}"));
+                self.tell_refused(what, &reason);
                 if self.hold_unstarted(&reason) {
                     return;
                 }
@@ -70,13 +67,11 @@ impl Supervisor {
             ChangeCause::ListenerFound => {
                 let what = "no generation listens on the further address, and what was served \
                             goes on";
-                self.say_lines(what, &reason);
-                self.tell_manager(ServiceEvent::Ready, &format!("{what}: {reason}"));
+                self.tell_refused(what, &reason);
             }
             ChangeCause::TakeOver => {
                 let what = "what the former program serves goes on";
-                self.say_lines(what, &reason);
-                self.tell_manager(ServiceEvent::Ready, &format!("{what}: {reason}"));
+                self.tell_refused(what, &reason);
             }
             ChangeCause::FrontDied => {
                 let what = "there is no front";
@@ -85,6 +80,12 @@ impl Supervisor {
             }
         }
         self.change_is_over();
+    }
+
+    /// Tells the log and the service manager that a change is refused, while requests are served.
+    fn tell_refused(&mut self, what: &str, reason: &str) {
+        self.say_lines(what, reason);
+        self.tell_manager(ServiceEvent::Ready, &format!("{what}: {reason}"));
     }
 
     fn say_lines(&self, what: &str, lines: &str) {

@@ -43,7 +43,7 @@ impl ControlCommand {
         .find(|command| command.word().as_bytes() == line)
     }
 
-    /// Whether the command leaves the server as it is.
+    /// Returns whether the command leaves the server as it is.
     pub(super) fn is_question(self) -> bool {
         !matches!(self, ControlCommand::Reload | ControlCommand::Stop)
     }

@@ -77,7 +77,7 @@ impl Generation {
         self.front.is_none() && pool.is_some_and(|pool| !self.required.contains(&pool.name))
     }
 
-    /// Whether the pool of a site has no zygote, or PHP does not start in it.
+    /// Returns whether the pool of a site has no zygote, or PHP does not start in it.
     pub(in crate::supervisor) fn is_without(&self, pool: &str) -> bool {
         self.pools
             .iter()

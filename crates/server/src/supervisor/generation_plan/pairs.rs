@@ -165,7 +165,8 @@ impl GenerationPlan {
     }
 }
 
-/// Whether the site has a listener without TLS, and neither redirects nor refuses requests there.
+/// Returns whether the site has a listener without TLS, and neither redirects nor refuses requests
+/// there.
 fn is_served_in_the_clear(config: &Config, site: &SiteSettings) -> bool {
     let mut listeners = config.listen.iter();
     let tls = &site.tls;

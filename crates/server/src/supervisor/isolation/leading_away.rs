@@ -91,13 +91,14 @@ impl Way {
         self.link_folder.as_deref().filter(|folder| self.real.starts_with(folder))
     }
 
-    /// Whether the path leads into `folder` or above it.
+    /// Returns whether the path leads into `folder` or above it.
     fn meets(&self, folder: &Path) -> bool {
         self.real.starts_with(folder) || folder.starts_with(&self.real)
     }
 
-    /// Whether the configuration puts the path into the folder `real`, which it calls `laid`, and
-    /// the path's own link does not lead further; or the folder into what the path leads to.
+    /// Returns whether the configuration puts the path into the folder `real`, which it calls
+    /// `laid`, and the path's own link does not lead further; or the folder into what the path
+    /// leads to.
     fn is_meant(&self, real: &Path, laid: &Path) -> bool {
         let stays = || self.home().is_some_and(|home| home.starts_with(real));
         laid.starts_with(&self.laid) || self.laid.starts_with(laid) && stays()
@@ -144,8 +145,8 @@ impl Claim {
         })
     }
 
-    /// Whether a path of another site, with a link on the way, may not lead where it does because
-    /// of this claim.
+    /// Returns whether a path of another site, with a link on the way, may not lead where it does
+    /// because of this claim.
     fn refuses(&self, other: &Way) -> bool {
         let around = self.around.as_deref().map(|around| (around, around));
         let folders = || [(&*self.way.real, &*self.way.laid)].into_iter().chain(around);
@@ -204,7 +205,7 @@ mod tests {
         (&[("a/current", "../c/1"), ("b/current", "../c/2")], &A_AND_B, &[]),
         (&[("a/current", "../c/1"), ("b/current", "../c/1")], &A_AND_B, &[0, 1]),
         (&[("a/current", "../c/1/x"), ("b/current", "../c/1")], &A_AND_B, &[0, 1]),
-        // What the configuration puts into one folder, or at one place.
+        // Paths that the configuration puts into one folder, or at one place.
         (&[("a/current", "releases/1"), ("a/next", "releases/1")], &["a/current", "a/next"], &[]),
         (&[("a/current", "releases/1")], &["a/current", "a/current"], &[]),
         (&[("a/current", "releases/1")], &["a/current", "a/current/x"], &[]),
@@ -260,7 +261,7 @@ mod tests {
                 .map(|number| Some(place.join(format!("states/{number}"))))
                 .collect();
             let mut answers = SurveyAnswers::ask(&paths_of(&config, &states));
-            // What was noted before is forgotten.
+            // Earlier notes are forgotten.
             answers.note_other_sites(vec![(place.join(roots[0]), "former".to_owned())]);
             note(&config, &states, &mut answers);
             let refused: BTreeSet<usize> = (0..roots.len())

@@ -24,8 +24,8 @@ pub(super) fn taken(path: &Path) -> Option<String> {
     unix_socket::is_taken(path).then(|| refusal(path, &io::ErrorKind::AddrInUse.into()))
 }
 
-/// Whether [`bind`] would succeed. Makes no socket at `path` itself, to which a client could
-/// connect in vain.
+/// Returns whether [`bind`] would succeed. Makes no socket at `path` itself, to which a client
+/// could connect in vain.
 pub(super) fn can_bind(path: &Path) -> bool {
     let may_be_made = match fs::symlink_metadata(path) {
         Ok(found) => found.file_type().is_socket() && taken(path).is_none(),
@@ -63,7 +63,7 @@ pub(super) fn give(
     })
 }
 
-/// Whether the file is a socket.
+/// Returns whether the file is a socket.
 pub(super) fn is_there(path: &Path) -> bool {
     identity(path).is_some()
 }

@@ -138,13 +138,13 @@ impl OrderPlan {
         Ok(Some(pair))
     }
 
-    /// Whether the site uses the certificate of `name`.
+    /// Returns whether the site uses the certificate of `name`.
     pub(crate) fn is_for(&self, config: &Config, site: &SiteSettings, name: &str) -> bool {
         site.hosts.iter().any(|host| host.to_string() == name)
             || self.is_for_on_demand(config, site, name)
     }
 
-    /// Whether the site uses the certificate of `name`, which is in no configuration.
+    /// Returns whether the site uses the certificate of `name`, which is in no configuration.
     fn is_for_on_demand(&self, config: &Config, site: &SiteSettings, name: &str) -> bool {
         let is_its = |host: &HostPattern| {
             let is_listed = *host == HostPattern::Default || host.lists(name);
@@ -170,7 +170,7 @@ impl OrderPlan {
     }
 }
 
-/// Whether certificates are ordered for the site.
+/// Returns whether certificates are ordered for the site.
 pub(crate) fn is_ordered(site: &SiteSettings) -> bool {
     site.tls.source == CertificateSource::Auto
 }

@@ -71,7 +71,7 @@ impl Standby {
         taken
     }
 
-    /// Whether PHP has started in the zygote.
+    /// Returns whether PHP has started in the zygote.
     pub(super) fn is_ready(&self) -> bool {
         self.zygote().is_some_and(|zygote| zygote.ready.is_some())
     }
@@ -105,7 +105,7 @@ impl Standby {
         (self.zygote, self.twin) = (None, None);
     }
 
-    /// Whether PHP is starting in the zygote.
+    /// Returns whether PHP is starting in the zygote.
     pub(in crate::supervisor) fn is_starting(&self) -> bool {
         self.alone_until().is_some()
     }

@@ -31,7 +31,7 @@ pub(super) struct StandbyTwin {
 }
 
 impl Standby {
-    /// Whether the pool's zygote is forking its twin.
+    /// Returns whether the pool's zygote is forking its twin.
     pub(super) fn awaits_twin(&self) -> bool {
         self.twin.is_some()
     }

@@ -234,7 +234,7 @@ impl Supervisor {
         }
     }
 
-    /// Whether a twin may be among this process's children that has not said so yet.
+    /// Returns whether a twin may be among this process's children that has not said so yet.
     pub(in crate::supervisor) fn awaits_twin(&self) -> bool {
         let mut pools = self.generations.iter().flat_map(|generation| &generation.pools);
         pools.any(|pool| pool.twin.is_some() || pool.standby.awaits_twin())

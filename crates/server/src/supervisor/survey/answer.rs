@@ -106,7 +106,7 @@ impl PathAnswer {
         }
     }
 
-    /// Whether the path could be followed, as far as it exists.
+    /// Returns whether the path could be followed, as far as it exists.
     pub(crate) fn is_found(&self) -> bool {
         !matches!(self.state, PathState::Failed(_) | PathState::Silent)
     }

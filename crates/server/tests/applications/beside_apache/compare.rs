@@ -77,8 +77,8 @@ pub(crate) fn differences(url: &str, pages: [&Page; 2], masks: [&Mask; 2]) -> Ve
     found
 }
 
-/// Whether the servers themselves have answered: PHP's module names itself in `X-Powered-By` only
-/// where its settings say so, but no application's pages begin like these.
+/// Returns whether the servers themselves have answered: PHP's module names itself in
+/// `X-Powered-By` only where its settings say so, but no application's pages begin like these.
 fn is_own_page(pages: [&Page; 2], texts: &[String; 2]) -> bool {
     pages.iter().all(|page| page.status >= 300)
         && texts[0].starts_with("<!DOCTYPE HTML PUBLIC \"-//")
@@ -231,7 +231,7 @@ fn without_secrets(text: &str) -> String {
     kept + rest
 }
 
-/// Whether no person has written the word: a long number, or letters and digits mixed.
+/// Returns whether no person has written the word: a long number, or letters and digits mixed.
 fn is_random(word: &str) -> bool {
     let digits = word.bytes().filter(u8::is_ascii_digit).count();
     match digits {

@@ -17,7 +17,7 @@ use crate::support::{Folder, Process};
 
 use super::application::Application;
 
-/// Which server a stage is for.
+/// The server of a stage.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Engine {
     Apache,

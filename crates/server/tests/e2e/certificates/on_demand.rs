@@ -82,7 +82,7 @@ fn the_first_visit_of_a_name_orders_its_certificate_if_its_folder_exists() {
     assert_eq!(page(&site, shop), "the page of shop.example.org");
     // One name's certificate is no certificate for another.
     assert_eq!(plain_page(&server, blog), "the page of blog.example.org", "no redirect");
-    // That was a visit as well.
+    // The redirect was a visit as well.
     let told = site.wait_for_status(&["  blog.example.org: ends at 20"]);
     assert_eq!(page(&site, blog), "the page of blog.example.org");
     assert!(!told.contains("none.example.org") && !told.contains("example.net"), "{told}");

@@ -44,7 +44,7 @@ pub(super) struct Pebble {
     folder: Folder,
 }
 
-/// How Pebble behaves.
+/// Pebble's settings.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Habits {
     /// Seconds for which certificates are valid.
@@ -79,7 +79,7 @@ fn programs() -> Option<PathBuf> {
     is_there.then_some(folder)
 }
 
-/// Whether Pebble was built. If not, says so.
+/// Returns whether Pebble was built. If not, says so.
 pub(super) fn has_pebble() -> bool {
     programs().is_some()
 }

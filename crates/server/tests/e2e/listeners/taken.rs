@@ -57,8 +57,8 @@ fn monitor(site: &Site, target: &str) -> String {
     ask(&site.path().join("admin.sock"), &request)
 }
 
-/// Whether the server answers on this connection. A process that another test is just starting may
-/// still have the socket that was dropped: such a connection breaks.
+/// Returns whether the server answers on this connection. A process that another test is just
+/// starting may still have the socket that was dropped: such a connection breaks.
 fn answers(connected: io::Result<impl Read + Write>) -> bool {
     let ask = |mut stream: _| {
         let request = "GET /a.txt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";

@@ -56,7 +56,7 @@ impl Visitors {
             let (over, ready) = (Arc::clone(&over), Arc::clone(&ready));
             std::thread::spawn(move || {
                 stand_apart();
-                // That takes its time on a busy machine, which is none of the server's.
+                // This takes time on a busy machine, which is not the server's.
                 ready.wait();
                 visit(visitor, number, Instant::now() + PAUSE * number / VISITORS, &over)
             })

@@ -270,7 +270,7 @@ impl TlsClient {
         ClientConnection::new(Arc::clone(&self.0), name).unwrap()
     }
 
-    /// Whether a handshake succeeds.
+    /// Returns whether a handshake succeeds.
     pub fn is_accepted(&self, address: SocketAddr, name: &str) -> bool {
         let mut session = self.session(name);
         let mut socket = TcpStream::connect_timeout(&address, PATIENCE).unwrap();

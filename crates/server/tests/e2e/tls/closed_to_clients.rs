@@ -66,7 +66,7 @@ impl Members {
         TlsClient::showing(&self.authority, &authority.certify_client("member"))
     }
 
-    /// Whether a new client with a certificate of this authority gets in.
+    /// Returns whether a new client with a certificate of this authority gets in.
     fn lets_in(&self, authority: &Authority) -> bool {
         let mut session = self.member(authority).session("a.example");
         let mut socket = TcpStream::connect(self.encrypted()).unwrap();
@@ -319,7 +319,7 @@ fn sessions_end_with_their_authority(life: Duration) -> bool {
     true
 }
 
-/// Whether another connection of this client begins, and is kept.
+/// Returns whether another connection of this client begins, and is kept.
 fn is_answered(http3: &Http3, address: SocketAddr) -> bool {
     http3.run(async {
         let Ok(connection) =

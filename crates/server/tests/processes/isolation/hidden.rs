@@ -42,7 +42,7 @@ fn a_pool_does_not_see_the_folders_of_another_of_its_user() {
             let told = sites.run_in(own, &attempts(&sites.path(&format!("{own}/public"))));
             assert!(told.starts_with("found size ") && told.ends_with("watch end"), "{told}");
         }
-        // What is served comes from the front.
+        // The front sends the files.
         sites.folder.file("one/public/a.txt", "served");
         assert_eq!(sites.get("one", "/a.txt"), (200, "served".to_owned()));
         sites.server.stop();

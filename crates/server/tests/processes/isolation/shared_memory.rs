@@ -7,7 +7,7 @@ use howdah_sys::signal::{SIGHUP, SIGKILL, SIGUSR2};
 use super::{Sites, can_run};
 use crate::support::wait_until;
 
-/// Whether pools can have shared memory of their own here. If not, says so.
+/// Returns whether pools can have shared memory of their own here. If not, says so.
 fn has_own_memory() -> bool {
     use howdah_sys::shared_memory::{probe, probe_limits};
     let found = probe().is_ok() && probe_limits().is_ok();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use howdah_config::{Config, RootTemplate, SiteSettings};
 use howdah_htaccess::Unrepeatable;
 use howdah_htaccess::host::{Host, PasswordVerdict, Probe, ProbeKind};
-use howdah_htaccess::{Client, compile};
+use howdah_htaccess::{ClientRequest, compile};
 use howdah_http::{Method, Request, Status};
 
 use crate::documents::{DocumentHost, DocumentLook, FileHandle, PathKind};
@@ -183,7 +183,7 @@ impl Tree {
     fn ask_cached(
         &mut self,
         site: &Site,
-        client: &Client<'_>,
+        client: &ClientRequest<'_>,
         scratch: &mut Scratch,
         expected: &Resolved,
     ) {
@@ -219,8 +219,8 @@ impl Tree {
 }
 
 /// Somebody on 192.0.2.1, at a fixed time.
-pub fn client(request: &Request) -> Client<'_> {
-    Client::new(
+pub fn client(request: &Request) -> ClientRequest<'_> {
+    ClientRequest::new(
         request,
         SocketAddr::from(([192, 0, 2, 1], 41000)),
         SocketAddr::from(([192, 0, 2, 2], 80)),

@@ -86,14 +86,14 @@ impl DigestResponse {
 }
 
 impl DigestResponse {
-    /// Whether it can be an answer to a challenge of ours.
+    /// Returns whether it can be an answer to a challenge of ours.
     fn has_right_lengths(&self) -> bool {
         let has_time = self.nonce.get(NONCE_TIME_LENGTH - 1) == Some(&b'=');
         has_time && self.nonce.len() == NONCE_LENGTH && self.response.len() == 2 * 16
     }
 }
 
-/// Whether it is a hexadecimal number other than 0, or begins with one, as Apache's are.
+/// Returns whether it is a hexadecimal number other than 0, or begins with one, as Apache's are.
 pub(super) fn is_opaque(opaque: &[u8]) -> bool {
     let digits = opaque.iter().take_while(|byte| byte.is_ascii_hexdigit());
     digits.copied().any(|digit| digit != b'0')

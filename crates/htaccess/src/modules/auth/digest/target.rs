@@ -1,10 +1,10 @@
-//! Whether a digest is for what the request asks for.
+//! Comparison of a digest's `uri` with the request's target.
 
 use memchr::{memchr, memmem};
 
 use crate::transaction::Transaction;
 
-/// Whether the `uri` of a digest is the request's target, which proxies may have written
+/// Returns whether the `uri` of a digest is the request's target, which proxies may have written
 /// differently.
 pub(super) fn fits(uri: &[u8], tx: &Transaction<'_>) -> bool {
     let target = &tx.client.request().target;

@@ -11,7 +11,7 @@ use crate::modules::rewrite::trace;
 use crate::subrequest;
 
 impl RewriteRun<'_, '_> {
-    /// Whether the conditions hold: all, or one of those joined by `OR`.
+    /// Returns whether the conditions hold: all, or one of those joined by `OR`.
     pub(super) fn conditions(&mut self, rule: &RewriteRule) -> Result<bool, RewriteError> {
         let conditions = &*rule.conditions;
         let is_traced = self.transaction.is_traced();
@@ -101,7 +101,7 @@ impl RewriteRun<'_, '_> {
         Ok(found.map(|found| list.from + found))
     }
 
-    /// Whether a condition with a sub-request holds.
+    /// Returns whether a condition with a sub-request holds.
     fn subrequest(&mut self, condition: &RewriteCondition, subject: &[u8]) -> bool {
         let passes = match condition.test {
             ConditionTest::Url => subrequest::is_url(self.transaction, subject, self.context),
@@ -120,7 +120,7 @@ impl RewriteRun<'_, '_> {
             look_ahead::look(template, &subject, self.config, self.transaction, self.context);
     }
 
-    /// Whether an expression holds. One that cannot be evaluated does not.
+    /// Returns whether an expression holds. One that cannot be evaluated does not.
     fn expression(&mut self, condition: &RewriteCondition) -> bool {
         let ConditionTest::Expression(expression) = &condition.test else {
             return false;

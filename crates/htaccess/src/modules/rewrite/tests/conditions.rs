@@ -2,7 +2,7 @@
 
 use super::{ask, check};
 
-/// Whether the condition holds for `GET /a.html/info?q=1` with some fields.
+/// Returns whether the condition holds for `GET /a.html/info?q=1` with some fields.
 fn holds(condition: &str) -> bool {
     let rules = format!("RewriteEngine On\nRewriteCond {condition}\nRewriteRule ^(.)(.*)$ - [F]");
     let fields = "User-Agent: Bot/1\nX-Two: a\nX-Two: b\nAccept: x";

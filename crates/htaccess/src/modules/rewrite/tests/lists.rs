@@ -5,7 +5,7 @@ use crate::modules::rewrite::{RewriteOutcome, fixup};
 use crate::mutation::Mutator;
 use crate::testing::{Nowhere, request, settings, transaction};
 use crate::trace::Trace;
-use crate::{Settings, WorkBudget};
+use crate::{DirectiveSettings, WorkBudget};
 use howdah_http::Status;
 
 const PATTERNS: [&str; 22] = [
@@ -68,7 +68,7 @@ const TARGETS: [&str; 12] = [
 ];
 
 /// The result of a request: outcome, query, variables. With a trace, every rule is tried.
-fn result(settings: &Settings, target: &str, is_traced: bool) -> String {
+fn result(settings: &DirectiveSettings, target: &str, is_traced: bool) -> String {
     let answer = evaluate(settings, target, "User-Agent: Mozilla bot7 x", |state| {
         state.trace = is_traced.then(|| Box::new(Trace::default()));
     });

@@ -1,12 +1,12 @@
 //! Folders, merging, and when rules apply at all.
 
 use super::{ask, evaluate};
-use crate::Settings;
+use crate::DirectiveSettings;
 use crate::testing::{settings, try_settings};
 use crate::{CompileContext, compile};
 
 /// The settings of `/srv` and `/srv/sub` together, for a request below `/srv/sub`.
-fn merged(upper: &str, lower: &str) -> Settings {
+fn merged(upper: &str, lower: &str) -> DirectiveSettings {
     let lower = compile(lower.as_bytes(), &CompileContext::new("test", b"/srv/sub/"));
     assert!(lower.mistake.is_none(), "{:?}", lower.mistake);
     settings(upper).merge(&lower.settings)

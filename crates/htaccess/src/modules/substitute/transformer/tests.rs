@@ -1,7 +1,7 @@
 use super::*;
 use crate::testing::{settings, try_settings};
 
-fn through(directives: &str, pieces: &[&str]) -> Result<String, Broken> {
+fn through(directives: &str, pieces: &[&str]) -> Result<String, TransformError> {
     let mut transformer = Transformer::new(settings(directives).substitute.unwrap());
     let mut out = Vec::new();
     for piece in pieces {

@@ -49,7 +49,7 @@ impl Tree {
         Tree::Group { name, members }
     }
 
-    /// Whether it can only deny, so that Apache does not allow it where any one suffices.
+    /// Returns whether it can only deny, so that Apache does not allow it where any one suffices.
     fn is_negative(&self) -> bool {
         match self {
             Tree::Leaf { line, .. } => line.starts_with("Require not"),

@@ -26,19 +26,19 @@ impl ContentFilter for Capitals {
 }
 
 impl Transform for Capitals {
-    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
+    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), TransformError> {
         if tokio::runtime::Handle::try_current().is_ok() {
-            return Err(Broken("the event loop waits"));
+            return Err(TransformError("the event loop waits"));
         }
         out.extend(input.iter().map(u8::to_ascii_uppercase));
         Ok(())
     }
 
-    fn flush(&mut self, _: &mut Vec<u8>) -> Result<(), Broken> {
+    fn flush(&mut self, _: &mut Vec<u8>) -> Result<(), TransformError> {
         Ok(())
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TransformError> {
         out.push(b'!');
         Ok(())
     }

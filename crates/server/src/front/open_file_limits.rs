@@ -1,4 +1,4 @@
-//! How many connections and cached files fit into the limit of open files.
+//! The number of connections and cached files that fit into the limit of open files.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use howdah_config::Config;
 
 /// Connections and cached files that may be open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Room {
+pub(super) struct OpenFileLimits {
     pub(super) connections: usize,
     /// Files that each thread may keep open.
     pub(super) cached: usize,
@@ -24,10 +24,14 @@ const FRONT: u64 = 32;
 /// Connections that are always allowed.
 const LEAST: usize = 16;
 
-impl Room {
+impl OpenFileLimits {
     /// Divides the limit of open files, soft and hard. A connection has its socket, and one in four
     /// may have a file besides.
-    pub(super) fn of(config: &Config, threads: usize, limit: io::Result<(u64, u64)>) -> Room {
+    pub(super) fn of(
+        config: &Config,
+        threads: usize,
+        limit: io::Result<(u64, u64)>,
+    ) -> OpenFileLimits {
         // Without a known limit, accepting meets it.
         let limit = limit.map_or(u64::MAX, |(soft, _)| soft);
         let threads = threads as u64;
@@ -37,7 +41,7 @@ impl Room {
         let own = FRONT + threads * (THREAD + cached) + pools * POOL;
         let fitting = limit.saturating_sub(own) / 5 * 4;
         let fitting = usize::try_from(fitting).unwrap_or(usize::MAX);
-        Room {
+        OpenFileLimits {
             connections: config.limits.connections.min(fitting.max(LEAST)),
             cached: cached as usize,
             limit,
@@ -46,7 +50,7 @@ impl Room {
 
     /// Returns what the operator has to know where fewer connections fit than are configured.
     pub(super) fn warning(&self, config: &Config) -> Option<String> {
-        let Room { connections, limit, .. } = *self;
+        let OpenFileLimits { connections, limit, .. } = *self;
         let wanted = config.limits.connections;
         (connections < wanted).then(|| {
             format!(
@@ -62,23 +66,23 @@ impl Room {
 mod tests {
     use super::*;
 
-    fn room(limit: u64) -> (Room, Option<String>) {
+    fn limits(limit: u64) -> (OpenFileLimits, Option<String>) {
         let text = "[[site]]\nroot = \"/srv\"\n";
         let config = Config::parse(text, "test.toml").expect("the configuration is right");
-        let room = Room::of(&config, 2, Ok((limit, limit)));
-        (room, room.warning(&config))
+        let limits = OpenFileLimits::of(&config, 2, Ok((limit, limit)));
+        (limits, limits.warning(&config))
     }
 
     #[test]
     fn what_is_configured_fits_into_a_usual_limit() {
-        let (room, warning) = room(1 << 20);
+        let (room, warning) = limits(1 << 20);
         assert_eq!((room.connections, room.cached, warning), (16_384, 512, None));
     }
 
     #[test]
     fn a_low_limit_leaves_room_for_all_that_a_connection_needs() {
         for limit in [256, 1024, 4096, 20_000] {
-            let (room, warning) = room(limit);
+            let (room, warning) = limits(limit);
             let needed = room.connections * 5 / 4 + 2 * room.cached;
             assert!(needed as u64 <= limit, "{limit}: {room:?}");
             assert!(room.connections >= LEAST && room.cached > 0, "{limit}: {room:?}");

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 /// The bounds of a queue.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct QueueBounds {
     /// Jobs of one site that wait. Further ones are refused.
     pub(crate) site: usize,
     /// Jobs of one client network that wait at one site. Further ones are refused.
@@ -16,7 +16,7 @@ pub(crate) struct Bounds {
 
 /// The origin of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Origin {
+pub(crate) struct JobOrigin {
     /// The number of the site.
     pub(crate) site: usize,
     pub(crate) network: ClientNetwork,
@@ -29,8 +29,8 @@ pub(crate) struct ClientNetwork(u128);
 
 /// Jobs that wait.
 #[derive(Debug)]
-pub(super) struct Turns<J> {
-    bounds: Bounds,
+pub(super) struct JobQueue<J> {
+    bounds: QueueBounds,
     sites: HashMap<usize, SiteJobs<J>>,
     /// The sites with jobs that wait, the next one first.
     order: VecDeque<usize>,
@@ -67,9 +67,9 @@ impl ClientNetwork {
     }
 }
 
-impl<J> Turns<J> {
-    pub(super) fn new(bounds: Bounds) -> Turns<J> {
-        Turns {
+impl<J> JobQueue<J> {
+    pub(super) fn new(bounds: QueueBounds) -> JobQueue<J> {
+        JobQueue {
             bounds,
             sites: HashMap::new(),
             order: VecDeque::new(),
@@ -80,7 +80,7 @@ impl<J> Turns<J> {
     ///
     /// # Errors
     /// Where too many jobs of the site or of the client wait already.
-    pub(super) fn push(&mut self, origin: Origin, job: J) -> Result<(), CrewFull> {
+    pub(super) fn push(&mut self, origin: JobOrigin, job: J) -> Result<(), CrewFull> {
         let known = self.sites.get(&origin.site);
         let of_site = known.map_or(0, |site| site.waiting);
         let of_client = known.and_then(|site| site.clients.get(&origin.network));
@@ -100,7 +100,7 @@ impl<J> Turns<J> {
         Ok(())
     }
 
-    /// Takes the next job, and the number of its site, for which [`done`](Turns::done) has to be
+    /// Takes the next job, and the number of its site, for which [`done`](JobQueue::done) has to be
     /// called. `None`: no job may be begun.
     pub(super) fn pop(&mut self) -> Option<(usize, J)> {
         let place = self.order.iter().position(|site| self.may_begin(*site))?;
@@ -122,7 +122,7 @@ impl<J> Turns<J> {
         Some((number, job))
     }
 
-    /// Whether a job of the site may be begun: not too many of its jobs are being done.
+    /// Returns whether a job of the site may be begun: not too many of its jobs are being done.
     pub(super) fn may_begin(&self, number: usize) -> bool {
         self.sites.get(&number).is_some_and(|site| site.running < self.bounds.at_a_time)
     }
@@ -153,26 +153,26 @@ impl<J> Default for SiteJobs<J> {
 mod tests {
     use super::*;
 
-    const BOUNDS: Bounds = Bounds { site: 6, client: 4, at_a_time: 2 };
+    const BOUNDS: QueueBounds = QueueBounds { site: 6, client: 4, at_a_time: 2 };
 
-    fn origin(site: usize, client: u8) -> Origin {
+    fn origin(site: usize, client: u8) -> JobOrigin {
         let network = ClientNetwork::of(IpAddr::from([192, 0, 2, client]));
-        Origin { site, network }
+        JobOrigin { site, network }
     }
 
     /// Takes every job, one after the other.
-    fn drain(turns: &mut Turns<&'static str>) -> String {
+    fn drain(queue: &mut JobQueue<&'static str>) -> String {
         let mut taken = Vec::new();
-        while let Some((site, job)) = turns.pop() {
+        while let Some((site, job)) = queue.pop() {
             taken.push(job);
-            turns.done(site);
+            queue.done(site);
         }
         taken.join(" ")
     }
 
     #[test]
     fn sites_take_turns_and_so_do_their_clients() {
-        let mut turns = Turns::new(BOUNDS);
+        let mut queue = JobQueue::new(BOUNDS);
         for (site, client, job) in [
             (1, 1, "a1"),
             (1, 1, "a2"),
@@ -182,39 +182,39 @@ mod tests {
             (3, 1, "d1"),
             (3, 1, "d2"),
         ] {
-            turns.push(origin(site, client), job).unwrap();
+            queue.push(origin(site, client), job).unwrap();
         }
-        assert_eq!(drain(&mut turns), "a1 c1 d1 b1 d2 a2 a3");
-        assert!(turns.sites.is_empty() && turns.order.is_empty());
+        assert_eq!(drain(&mut queue), "a1 c1 d1 b1 d2 a2 a3");
+        assert!(queue.sites.is_empty() && queue.order.is_empty());
     }
 
     #[test]
     fn a_site_runs_only_some_at_a_time() {
-        let mut turns = Turns::new(BOUNDS);
+        let mut queue = JobQueue::new(BOUNDS);
         for job in ["a", "b", "c"] {
-            turns.push(origin(1, 1), job).unwrap();
+            queue.push(origin(1, 1), job).unwrap();
         }
-        turns.push(origin(2, 1), "x").unwrap();
-        let mut taken = || turns.pop().map(|(_, job)| job);
+        queue.push(origin(2, 1), "x").unwrap();
+        let mut taken = || queue.pop().map(|(_, job)| job);
         assert_eq!([taken(), taken(), taken(), taken()], [Some("a"), Some("x"), Some("b"), None]);
-        turns.done(2);
-        assert_eq!(turns.pop(), None);
-        turns.done(1);
-        assert_eq!(turns.pop(), Some((1, "c")));
+        queue.done(2);
+        assert_eq!(queue.pop(), None);
+        queue.done(1);
+        assert_eq!(queue.pop(), Some((1, "c")));
     }
 
     #[test]
     fn the_queue_is_bounded_by_site_and_by_client() {
-        let mut turns = Turns::new(BOUNDS);
+        let mut queue = JobQueue::new(BOUNDS);
         for _ in 0..BOUNDS.client {
-            assert_eq!(turns.push(origin(1, 1), "a"), Ok(()));
+            assert_eq!(queue.push(origin(1, 1), "a"), Ok(()));
         }
-        assert_eq!(turns.push(origin(1, 1), "a"), Err(CrewFull));
-        assert_eq!(turns.push(origin(1, 2), "b"), Ok(()));
-        assert_eq!(turns.push(origin(1, 3), "c"), Ok(()));
-        assert_eq!(turns.push(origin(1, 4), "d"), Err(CrewFull), "the site has its share");
-        assert_eq!(turns.push(origin(2, 1), "e"), Ok(()), "another site has its own");
-        assert_eq!(drain(&mut turns), "a e b c a a a");
+        assert_eq!(queue.push(origin(1, 1), "a"), Err(CrewFull));
+        assert_eq!(queue.push(origin(1, 2), "b"), Ok(()));
+        assert_eq!(queue.push(origin(1, 3), "c"), Ok(()));
+        assert_eq!(queue.push(origin(1, 4), "d"), Err(CrewFull), "the site has its share");
+        assert_eq!(queue.push(origin(2, 1), "e"), Ok(()), "another site has its own");
+        assert_eq!(drain(&mut queue), "a e b c a a a");
     }
 
     #[test]
