@@ -54,6 +54,7 @@ pub(crate) use self::retirement::OnlyTunnels;
 use self::retirement::PoolRetirement;
 use self::room::Room;
 pub(crate) use self::shared::{FrontShared, FrontStage};
+pub(crate) use self::site_reasons::ReasonTopic;
 use self::site_reasons::SiteReasons;
 pub(crate) use self::thread::{Thread, look_for_responses};
 pub(crate) use self::workspace::Workspace;
@@ -280,8 +281,7 @@ fn share(
         clients: Clients::new(&config),
         challenges: Challenges::default(),
         renewals: Renewals::default(),
-        held_releases: SiteReasons::default(),
-        start_failures: SiteReasons::default(),
+        reasons: SiteReasons::default(),
         cached_descriptors: room.cached,
         most_connections: room.connections,
         accept_errors: AcceptErrors::default(),
