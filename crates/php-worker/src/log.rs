@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use howdah_sys::descriptor;
+use howdah_sys::memory::SharedNumbers;
 
 use crate::decimal::decimal;
 
@@ -31,6 +32,19 @@ pub fn divert_standard_output(output: &PipeWriter) -> io::Result<()> {
         descriptor::set_inheritable(standard, true)?;
     }
     Ok(())
+}
+
+/// Ends the line that a script or its programs have begun to write to standard output or standard
+/// error, if there is one: the next request's text is none of it. Called at the end of a request.
+/// The worker's place in `unfinished` says whether the zygote has read the beginning of a line.
+pub fn end_output_line(unfinished: &SharedNumbers, worker: usize) {
+    let stderr = io::stderr();
+    // In this order: the zygote notes that a line may have begun before it reads from the pipe.
+    let is_unread = descriptor::unread(stderr.as_fd()).is_ok_and(|bytes| bytes > 0);
+    if is_unread || unfinished.load(worker) != 0 {
+        // A script may have closed it.
+        let _ = stderr.lock().write_all(b"\n");
+    }
 }
 
 /// The first error since [`note_errors`]; `None` while errors are not noted.

@@ -12,6 +12,7 @@ use howdah_ipc::request::{BodyLocation, DecodedRequest};
 use howdah_ipc::response::HeadKind;
 use howdah_ipc::worker::{Attachment, ResponseWriter, Worker, WorkerJob};
 use howdah_sys::landlock::{Landlock, Ruleset};
+use howdah_sys::memory::SharedNumbers;
 use howdah_sys::usage::OwnMemoryMeter;
 
 use crate::body::BodyReader;
@@ -58,6 +59,9 @@ pub struct WorkerOrders<'z> {
     pub modules: &'z str,
     /// Slow scripts are logged.
     pub slow_log: Option<SlowLog>,
+    /// For each worker: whether the zygote has read the beginning of a line of its output. `None`
+    /// where the workers' output has no pipes of its own.
+    pub unfinished: Option<&'z SharedNumbers>,
     /// Process of the zygote.
     pub parent: RawPid,
 }
@@ -175,6 +179,10 @@ fn serve(
         };
         let outcome = run(engine, job, facts);
         signals.iter().for_each(SignalState::restore);
+        orders
+            .unfinished
+            .iter()
+            .for_each(|lines| log::end_output_line(lines, orders.index));
         if facts.collects_sessions {
             session_gc.tried(outcome == RequestOutcome::Collected);
         }

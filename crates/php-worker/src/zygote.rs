@@ -346,6 +346,7 @@ impl RunningZygote {
             set_name(ZYGOTE);
             self.region = RegionState::Attached(Attachment::new(Attach { geometry, descriptors })?);
             self.workers = vec![None; geometry.workers];
+            self.outputs.expect(geometry.workers)?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! `howdah check`: finds the mistakes in the configuration and in every `.htaccess` below the
 //! sites' roots.
 
+pub(crate) mod php_ini;
 mod show;
 mod tree;
 

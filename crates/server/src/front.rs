@@ -54,6 +54,7 @@ use self::renewals::Renewals;
 pub(crate) use self::retirement::OnlyTunnels;
 use self::retirement::PoolRetirement;
 pub(crate) use self::shared::{FrontShared, FrontStage};
+pub(crate) use self::site_reasons::ReasonTopic;
 use self::site_reasons::SiteReasons;
 pub(crate) use self::thread::{Thread, look_for_responses};
 pub(crate) use self::workspace::Workspace;
@@ -286,8 +287,7 @@ fn share(
         clients: Clients::new(&config),
         challenges: Challenges::default(),
         renewals: Renewals::default(),
-        held_releases: SiteReasons::default(),
-        start_failures: SiteReasons::default(),
+        reasons: SiteReasons::default(),
         cached_descriptors: open_files.cached,
         most_connections: open_files.connections,
         accept_errors: AcceptErrors::default(),

@@ -68,6 +68,17 @@ pub fn read_now(pipe: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
+/// Returns the number of bytes in a pipe that nobody has read yet. Either end of it will do.
+///
+/// # Errors
+/// The error of `ioctl(2)`.
+pub fn unread(pipe: BorrowedFd<'_>) -> io::Result<usize> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: FIONREAD writes one int, which is live.
+    check(unsafe { libc::ioctl(pipe.as_raw_fd(), libc::FIONREAD, &raw mut bytes) })?;
+    Ok(usize::try_from(bytes).unwrap_or(0))
+}
+
 /// Returns whether the kernel does not have the flag for this kind of file.
 pub(crate) fn is_unknown(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL))

@@ -2,13 +2,17 @@
 //! every second.
 //!
 //! The caller gives a function that asks the server for its state as JSON. `state` reads that,
-//! `rates` compares it with the state before, and `screen` draws both.
+//! `rates` compares it with the state before, and `screen` draws both. `keys` says what keys mean.
 #![forbid(unsafe_code)]
 
+mod keys;
+mod order;
+mod place;
 pub mod printed;
 mod rates;
 mod screen;
 mod state;
+mod tables;
 
 use std::io::{self, IsTerminal};
 use std::process;
@@ -18,11 +22,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use signal_hook::consts::{SIGHUP, SIGTERM};
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use self::rates::Rates;
+use self::keys::KeyAction;
 use self::screen::View;
 use self::state::ShownServer;
 
@@ -62,7 +66,7 @@ pub fn run(mut ask: impl FnMut() -> Result<String, String>) -> Result<(), String
 /// Sets `ends` at a signal, and ends the process a little later if it has not ended by then: the
 /// library that reads the keys never returns from a terminal that has been closed.
 fn end_at_a_signal(ends: Arc<AtomicBool>) -> io::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGHUP])?;
+    let mut signals = Signals::new([SIGTERM, SIGHUP, SIGINT])?;
     thread::Builder::new().spawn(move || {
         if let Some(signal) = signals.forever().next() {
             ends.store(true, Ordering::Relaxed);
@@ -82,22 +86,16 @@ fn show(
     ask: &mut impl FnMut() -> Result<String, String>,
     ends: &AtomicBool,
 ) -> io::Result<()> {
-    let mut view = View {
-        rates: Rates::of(&first, &first),
-        status: first,
-        problem: None,
-        first: 0,
-    };
+    let mut view = View::new(first);
     let mut asked = Instant::now();
     while !ends.load(Ordering::Relaxed) {
         terminal.draw(|frame| screen::draw(frame, &mut view))?;
         let wait = INTERVAL.saturating_sub(asked.elapsed()).min(SIGNAL_CHECK);
         if event::poll(wait)? {
             match event::read()? {
-                Event::Key(key) if key.kind == KeyEventKind::Press => match action(key) {
+                Event::Key(key) if key.kind != KeyEventKind::Release => match KeyAction::of(key) {
                     KeyAction::Quit => return Ok(()),
-                    KeyAction::Move(lines) => view.scroll(lines),
-                    KeyAction::Nothing => {}
+                    action => view.act(action),
                 },
                 // Anything else, such as a new size, is drawn.
                 _ => {}
@@ -109,46 +107,4 @@ fn show(
         }
     }
     Ok(())
-}
-
-/// The meaning of a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum KeyAction {
-    Quit,
-    /// Scrolls the workers by this number of lines.
-    Move(isize),
-    Nothing,
-}
-
-/// Lines of a page of workers.
-const PAGE: isize = 10;
-
-fn action(key: KeyEvent) -> KeyAction {
-    let has_control = key.modifiers.contains(KeyModifiers::CONTROL);
-    match key.code {
-        KeyCode::Char('c') if has_control => KeyAction::Quit,
-        KeyCode::Char('q') | KeyCode::Esc => KeyAction::Quit,
-        KeyCode::Down | KeyCode::Char('j') => KeyAction::Move(1),
-        KeyCode::Up | KeyCode::Char('k') => KeyAction::Move(-1),
-        KeyCode::PageDown | KeyCode::Char(' ') => KeyAction::Move(PAGE),
-        KeyCode::PageUp => KeyAction::Move(-PAGE),
-        KeyCode::Home => KeyAction::Move(isize::MIN),
-        KeyCode::End => KeyAction::Move(isize::MAX),
-        _ => KeyAction::Nothing,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys() {
-        let key = |code, modifiers| action(KeyEvent::new(code, modifiers));
-        let none = KeyModifiers::NONE;
-        assert_eq!(key(KeyCode::Char('q'), none), KeyAction::Quit);
-        assert_eq!(key(KeyCode::Char('c'), KeyModifiers::CONTROL), KeyAction::Quit);
-        assert_eq!(key(KeyCode::Char('c'), none), KeyAction::Nothing);
-        assert_eq!(key(KeyCode::Down, none), KeyAction::Move(1));
-    }
 }

@@ -1,14 +1,18 @@
 //! Drawing the state.
 
 use ratatui::Frame;
-use ratatui::layout::{Alignment, Constraint, Layout};
+use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::{Line, Span, Text};
-use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
 
+use crate::keys::{KEYS, KeyAction};
+use crate::order::SiteOrder;
+use crate::place::Place;
 use crate::printed::{size, visible};
 use crate::rates::Rates;
-use crate::state::{ShownServer, ShownSite, ShownTimes, ShownWorker};
+use crate::state::ShownServer;
+use crate::tables;
 
 /// The content of the screen.
 #[derive(Debug)]
@@ -16,12 +20,39 @@ pub(crate) struct View {
     pub(crate) status: ShownServer,
     pub(crate) rates: Rates,
     /// The reason why there is no newer state.
-    pub(crate) problem: Option<String>,
-    /// Number of the first worker that is shown.
-    pub(crate) first: usize,
+    problem: Option<String>,
+    pub(crate) order: SiteOrder,
+    /// The sites are sorted the other way round.
+    pub(crate) is_reversed: bool,
+    /// The site whose workers are shown; `None` for all sites.
+    pub(crate) only: Option<String>,
+    pub(crate) table: ShownTable,
+    sites: Place,
+    workers: Place,
+}
+
+/// The table in which keys move the selection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ShownTable {
+    Sites,
+    Workers,
 }
 
 impl View {
+    pub(crate) fn new(status: ShownServer) -> View {
+        View {
+            rates: Rates::of(&status, &status),
+            status,
+            problem: None,
+            order: SiteOrder::default(),
+            is_reversed: false,
+            only: None,
+            table: ShownTable::Sites,
+            sites: Place::default(),
+            workers: Place::default(),
+        }
+    }
+
     /// Takes a new state, or the reason why there is none.
     pub(crate) fn update(&mut self, asked: Result<ShownServer, String>) {
         match asked {
@@ -34,37 +65,73 @@ impl View {
         }
     }
 
-    /// Scrolls the workers. Drawing corrects a position behind the last one.
-    pub(crate) fn scroll(&mut self, lines: isize) {
-        self.first = self.first.saturating_add_signed(lines);
+    /// Does what a key means.
+    pub(crate) fn act(&mut self, action: KeyAction) {
+        let place = match self.table {
+            ShownTable::Sites => &mut self.sites,
+            ShownTable::Workers => &mut self.workers,
+        };
+        match action {
+            KeyAction::Move(rows) => place.step(rows),
+            KeyAction::Page(screens) => place.page(screens),
+            KeyAction::OtherTable => {
+                self.table = match self.table {
+                    ShownTable::Sites => ShownTable::Workers,
+                    ShownTable::Workers => ShownTable::Sites,
+                }
+            }
+            KeyAction::OneSite => {
+                self.only = match self.only {
+                    Some(_) => None,
+                    None => {
+                        tables::sites(self).get(self.sites.selected()).map(|site| site.name.clone())
+                    }
+                }
+            }
+            KeyAction::Sort(order) => {
+                self.is_reversed = order == self.order && !self.is_reversed;
+                self.order = order;
+            }
+            KeyAction::Quit | KeyAction::Nothing => {}
+        }
     }
 }
 
-const BUSY: Style = Style::new().fg(Color::Green);
-const BAD: Style = Style::new().fg(Color::Red);
-const HEADING: Style = Style::new().add_modifier(Modifier::BOLD);
+pub(crate) const BUSY: Style = Style::new().fg(Color::Green);
+pub(crate) const BAD: Style = Style::new().fg(Color::Red);
+pub(crate) const HEADING: Style = Style::new().add_modifier(Modifier::BOLD);
 
 /// Draws the head, the sites, the workers and the foot.
 pub(crate) fn draw(frame: &mut Frame<'_>, view: &mut View) {
-    // The border above a table, and its heading.
+    // The line above a table, and its heading.
     const FRAME: u16 = 2;
-    let sites = u16::try_from(view.status.sites.len()).unwrap_or(u16::MAX);
-    // The workers get at least half of a low screen.
-    let sites = sites.saturating_add(FRAME).min(frame.area().height / 2);
+    let sites = tables::sites(view).len();
+    let workers = tables::workers(view).len();
+    let height = |rows: usize| u16::try_from(rows).unwrap_or(u16::MAX).saturating_add(FRAME);
+    // Without the lines of head and foot. Where the tables do not fit, the one in which keys move
+    // gets two thirds.
+    let body = frame.area().height.saturating_sub(2);
+    let thirds = match view.table {
+        ShownTable::Sites => 2,
+        ShownTable::Workers => 1,
+    };
+    let most = (body / 3 * thirds).max(body.saturating_sub(height(workers))).max(height(1));
     let [head, upper, lower, foot] = Layout::vertical([
         Constraint::Length(1),
-        Constraint::Length(sites),
+        Constraint::Length(height(sites).min(most)),
         Constraint::Min(FRAME),
         Constraint::Length(1),
     ])
     .areas(frame.area());
     frame.render_widget(Paragraph::new(heading(view)), head);
-    frame.render_widget(site_table(view, upper.width), upper);
-    let workers = workers(&view.status);
-    let room = usize::from(lower.height.saturating_sub(FRAME));
-    view.first = view.first.min(workers.len().saturating_sub(room));
-    frame.render_widget(worker_table(&workers, view, room, lower.width), lower);
-    frame.render_widget(Paragraph::new(footer(view)), foot);
+    let room = |height: u16| usize::from(height.saturating_sub(FRAME));
+    let shown = view.sites.fit(sites, room(upper.height));
+    let table = tables::site_table(view, shown, view.sites.selected(), upper.width);
+    frame.render_widget(table, upper);
+    let shown = view.workers.fit(workers, room(lower.height));
+    let table = tables::worker_table(view, shown, view.workers.selected(), lower.width);
+    frame.render_widget(table, lower);
+    frame.render_widget(Paragraph::new(footer(view, foot.width)), foot);
 }
 
 fn heading(view: &View) -> Line<'static> {
@@ -86,227 +153,15 @@ fn heading(view: &View) -> Line<'static> {
     ])
 }
 
-fn footer(view: &View) -> Line<'static> {
+/// The reason why the state is an old one, or the keys.
+fn footer(view: &View, width: u16) -> Line<'static> {
     match &view.problem {
         Some(problem) => Line::styled(format!("no answer: {}", visible(problem)), BAD),
-        None => Line::raw("q: quit  up, down, page up, page down: scroll the workers"),
-    }
-}
-
-/// The columns of the sites.
-const SITES: Columns = Columns {
-    all: &[
-        ("site", 20),
-        ("req/s", 8),
-        ("requests", 10),
-        ("4xx", 7),
-        ("5xx", 7),
-        ("workers", 7),
-        ("busy", 5),
-        ("queue", 6),
-        ("wait p95", 9),
-        ("script p95", 10),
-        ("memory", 10),
-        ("slow", 6),
-        ("time-outs", 9),
-    ],
-    first_to_go: &[
-        "time-outs",
-        "4xx",
-        "requests",
-        "slow",
-        "workers",
-        "wait p95",
-        "memory",
-        "5xx",
-        "script p95",
-    ],
-};
-
-fn site_table(view: &View, width: u16) -> Table<'static> {
-    let rows = view.status.sites.iter().map(|site| site_row(site, &view.rates));
-    table("sites", &SITES, width, rows)
-}
-
-fn site_row(site: &ShownSite, rates: &Rates) -> (Vec<Cell<'static>>, Style) {
-    let class = |name: &str| site.classes.get(name).copied().unwrap_or(0);
-    let rate = rates.site(&site.name).map_or("-".to_owned(), |rate| format!("{rate:.1}"));
-    let mut cells = vec![
-        Cell::from(visible(&site.name)),
-        right(rate),
-        right(site.requests),
-        right(class("4xx")),
-        right(class("5xx")),
-    ];
-    if let Some(pool) = &site.pool {
-        cells.extend([
-            right(pool.workers.len()),
-            right(pool.active).style(if pool.active > 0 { BUSY } else { Style::new() }),
-            right(pool.queue).style(if pool.queue > 0 { BAD } else { Style::new() }),
-            right(quantile(&pool.queue_wait)),
-            right(quantile(&pool.duration)),
-            right(size(pool.memory)),
-            right(pool.slow),
-            right(pool.timeouts),
-        ]);
-    }
-    (cells, Style::new())
-}
-
-/// The columns of the workers. The last one gets the rest.
-const WORKERS: Columns = Columns {
-    all: &[
-        ("worker", 20),
-        ("pid", 8),
-        ("state", 8),
-        ("time", 9),
-        ("requests", 9),
-        ("memory", 10),
-        ("cpu", 6),
-        ("request", 0),
-    ],
-    first_to_go: &["requests", "cpu", "memory", "pid"],
-};
-
-/// All workers with the names of their sites: those that run a script first, the longest ones
-/// before.
-fn workers(status: &ShownServer) -> Vec<(String, ShownWorker)> {
-    let mut workers: Vec<(String, ShownWorker)> = Vec::new();
-    for site in &status.sites {
-        let all = site.pool.iter().flat_map(|pool| &pool.workers);
-        workers.extend(all.map(|worker| (site.name.clone(), worker.clone())));
-    }
-    workers.sort_by(|(_, one), (_, other)| {
-        let running = other.is_running().cmp(&one.is_running());
-        let time = || match one.is_running() {
-            true => other.time.total_cmp(&one.time),
-            false => std::cmp::Ordering::Equal,
-        };
-        running.then_with(time)
-    });
-    workers
-}
-
-fn worker_table(
-    workers: &[(String, ShownWorker)],
-    view: &View,
-    room: usize,
-    width: u16,
-) -> Table<'static> {
-    let shown = workers.iter().skip(view.first).take(room);
-    let rows = shown.map(|(site, worker)| worker_row(site, worker, &view.rates));
-    let title = match workers.len() > room {
-        true => format!("workers {} to {} of {}", view.first + 1, view.first + room, workers.len()),
-        false => format!("workers {}", workers.len()),
-    };
-    table(&title, &WORKERS, width, rows)
-}
-
-fn worker_row(site: &str, worker: &ShownWorker, rates: &Rates) -> (Vec<Cell<'static>>, Style) {
-    let share = rates.worker(worker.pid);
-    let request = match (&worker.method, &worker.url) {
-        (Some(method), Some(url)) => format!(" {} {}", visible(method), visible(url)),
-        _ => String::new(),
-    };
-    let cells = vec![
-        Cell::from(visible(site)),
-        right(worker.pid),
-        Cell::from(format!(" {}", visible(&worker.state))),
-        right(seconds(worker.time)),
-        right(worker.requests),
-        right(worker.pss.map_or("-".to_owned(), size)),
-        right(share.map_or("-".to_owned(), |share| format!("{:.0} %", share * 100.0))),
-        Cell::from(request),
-    ];
-    (cells, if worker.is_running() { BUSY } else { Style::new() })
-}
-
-/// The columns of a table: heading and width, where 0 is the rest.
-struct Columns {
-    all: &'static [(&'static str, u16)],
-    /// Those that a narrow terminal does not show, in the order in which they go. A number that is
-    /// cut looks like another one.
-    first_to_go: &'static [&'static str],
-}
-
-/// The least width of a name, and of the column that gets the rest.
-const LEAST_NAME: u16 = 12;
-const LEAST_REST: u16 = 24;
-
-impl Columns {
-    /// Returns the columns that fit: number, heading and width.
-    fn within(&self, width: u16) -> Vec<(usize, &'static str, Constraint)> {
-        let least = |(number, (_, width)): &(usize, &(&str, u16))| match (*number, *width) {
-            (0, _) => LEAST_NAME,
-            (_, 0) => LEAST_REST,
-            (_, width) => width,
-        };
-        let mut kept: Vec<_> = self.all.iter().enumerate().collect();
-        let needed = |kept: &[(usize, &(&str, u16))]| {
-            kept.iter().map(|column| least(column) + 1).sum::<u16>() - 1
-        };
-        for name in self.first_to_go {
-            if needed(&kept) > width {
-                kept.retain(|(_, (known, _))| known != name);
-            }
+        None => {
+            let fits = |keys: &&&str| keys.chars().count() <= usize::from(width);
+            let [.., shortest] = KEYS;
+            Line::raw(*KEYS.iter().find(fits).unwrap_or(&shortest))
         }
-        let spare = width.saturating_sub(needed(&kept));
-        let columns = kept.into_iter().map(|(number, (name, width))| {
-            let constraint = match (number, *width) {
-                (0, width) => Constraint::Length(width.min(LEAST_NAME + spare)),
-                (_, 0) => Constraint::Fill(1),
-                (_, width) => Constraint::Length(width),
-            };
-            (number, *name, constraint)
-        });
-        columns.collect()
-    }
-}
-
-/// A table below a line with its title, as far as its columns fit into `width`.
-fn table(
-    title: &str,
-    columns: &Columns,
-    width: u16,
-    rows: impl Iterator<Item = (Vec<Cell<'static>>, Style)>,
-) -> Table<'static> {
-    let shown = columns.within(width);
-    let heading = shown.iter().map(|(_, name, _)| match *name {
-        "state" | "request" => Cell::from(format!(" {name}")),
-        "site" | "worker" => Cell::from(*name),
-        name => right(name),
-    });
-    let heading = Row::new(heading).style(HEADING);
-    let rows = rows.map(|(cells, style)| {
-        let cells =
-            shown.iter().map(|(number, ..)| cells.get(*number).cloned().unwrap_or_default());
-        Row::new(cells).style(style)
-    });
-    let widths = shown.iter().map(|(.., constraint)| *constraint);
-    let block = Block::new().borders(Borders::TOP).title(format!(" {title} "));
-    Table::new(rows, widths).header(heading).block(block)
-}
-
-/// A value at the right of its column.
-fn right(value: impl ToString) -> Cell<'static> {
-    Cell::from(Text::from(value.to_string()).alignment(Alignment::Right))
-}
-
-/// The time that 95 of 100 do not exceed.
-fn quantile(histogram: &ShownTimes) -> String {
-    match histogram.quantile(0.95) {
-        _ if histogram.is_empty() => "-".to_owned(),
-        None => "> 60 s".to_owned(),
-        Some(bound) => seconds(bound),
-    }
-}
-
-/// A time in the unit that suits it.
-fn seconds(time: f64) -> String {
-    match time {
-        short if short < 0.001 => format!("{:.0} µs", short * 1e6),
-        short if short < 1.0 => format!("{:.0} ms", short * 1e3),
-        long => format!("{long:.1} s"),
     }
 }
 
@@ -327,14 +182,36 @@ mod tests {
     use super::*;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
+    use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-    /// The lines of the screen.
-    fn drawn(view: &mut View, width: u16, height: u16) -> Vec<String> {
+    /// The lines of the screen, and those of them that are drawn in reverse.
+    fn drawn_with_marks(view: &mut View, width: u16, height: u16) -> (Vec<String>, Vec<String>) {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(frame, view)).unwrap();
         let buffer = terminal.backend().buffer().clone();
-        let line = |row: u16| (0..width).map(|column| buffer[(column, row)].symbol()).collect();
-        (0..height).map(line).collect()
+        let text = |row: u16, only: Modifier| -> String {
+            let cells = (0..width).map(|column| &buffer[(column, row)]);
+            cells
+                .filter(|cell| cell.modifier.contains(only))
+                .map(|cell| cell.symbol())
+                .collect()
+        };
+        let lines = (0..height).map(|row| text(row, Modifier::empty())).collect();
+        let marked = (0..height).map(|row| words(&text(row, Modifier::REVERSED)));
+        (lines, marked.filter(|text| !text.is_empty()).collect())
+    }
+
+    fn drawn(view: &mut View, width: u16, height: u16) -> Vec<String> {
+        drawn_with_marks(view, width, height).0
+    }
+
+    fn words(line: &str) -> String {
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    fn press(view: &mut View, keys: &[KeyCode]) {
+        let none = KeyModifiers::NONE;
+        keys.iter().for_each(|key| view.act(KeyAction::of(KeyEvent::new(*key, none))));
     }
 
     fn view(workers: usize) -> View {
@@ -356,38 +233,48 @@ mod tests {
                 {{"name": "plain"}}]}}"#,
             workers.join(",")
         );
-        let status = ShownServer::parse(&text).unwrap();
-        View {
-            rates: Rates::of(&status, &status),
-            status,
-            problem: None,
-            first: 0,
-        }
+        View::new(ShownServer::parse(&text).unwrap())
+    }
+
+    /// 50 sites with two workers each. Later sites have more requests, earlier ones more memory.
+    fn many() -> View {
+        let site = |number: usize| {
+            format!(
+                r#"{{"name": "site-{number:02}", "requests": {number}, "pool": {{"memory": {},
+                    "workers": [{{"pid": {}}}, {{"pid": {}}}]}}}}"#,
+                100 - number,
+                1000 + number,
+                2000 + number
+            )
+        };
+        let sites: Vec<String> = (1..=50).map(site).collect();
+        let text = format!(r#"{{"version": "1.0", "sites": [{}]}}"#, sites.join(","));
+        View::new(ShownServer::parse(&text).unwrap())
     }
 
     #[test]
     fn sites_and_workers_have_lines() {
-        let lines = drawn(&mut view(5), 150, 20);
+        let lines = drawn(&mut view(5), 160, 20);
         assert!(lines[0].starts_with("howdah 1.0 serving  up 1 d 1 h  generation 0"), "{lines:#?}");
-        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert_eq!(words(&lines[3]), "shop - 7 2 0 5 1 9 - 250 ms 1.0 MiB 0 0");
+        assert_eq!(words(&lines[3]), "shop - 7 2 0 5 1 9 - 250 ms 1.0 MiB - 0 0");
         assert_eq!(words(&lines[4]), "plain - 0 0 0");
         // The one that runs is the first, and cannot control the terminal.
         assert_eq!(words(&lines[7]), "shop 103 running 1.5 s 0 3.0 MiB - GET /a\u{fffd}[2J3");
         assert_eq!(words(&lines[8]), "shop 100 idle 1.5 s 0 3.0 MiB - GET /a\u{fffd}[2J0");
-        assert!(lines[19].starts_with("q: quit"), "{lines:#?}");
+        assert!(lines[19].starts_with("q quit "), "{lines:#?}");
+        assert!(lines[19].contains("m memory"), "{lines:#?}");
     }
 
     #[test]
     fn a_narrow_terminal_shows_whole_columns_and_the_request() {
-        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         for (width, headings, values) in [
             (
                 80,
-                "site req/s 5xx busy queue wait p95 script p95 memory",
-                "shop - 0 1 9 - 250 ms 1.0 MiB",
+                "site req/s 5xx busy queue script p95 memory cpu",
+                "shop - 0 1 9 250 ms 1.0 MiB -",
             ),
-            (60, "site req/s 5xx busy queue script p95", "shop - 0 1 9 250 ms"),
+            (60, "site req/s 5xx busy queue script p95 cpu", "shop - 0 1 9 250 ms -"),
+            (40, "site req/s busy queue", "shop - 1 9"),
         ] {
             let lines = drawn(&mut view(5), width, 24);
             assert_eq!(words(&lines[2]), headings, "{lines:#?}");
@@ -397,32 +284,93 @@ mod tests {
         assert_eq!(words(&lines[6]), "worker pid state time memory request", "{lines:#?}");
         assert_eq!(words(&lines[7]), "shop 103 running 1.5 s 3.0 MiB GET /a\u{fffd}[2J3");
         let at = lines[6].find(" request").unwrap();
-        assert!(width_of(&lines[6]) - at >= usize::from(LEAST_REST), "{lines:#?}");
-    }
-
-    fn width_of(line: &str) -> usize {
-        line.chars().count()
+        assert!(lines[6].chars().count() - at >= 24, "{lines:#?}");
     }
 
     #[test]
-    fn more_workers_than_lines_are_scrolled() {
-        let mut view = view(50);
-        view.scroll(isize::MAX);
+    fn more_sites_than_lines_are_scrolled_below_their_headings() {
+        let mut view = many();
+        let shown = |view: &mut View| {
+            // Two thirds of 18 lines for the sites, less two for the title and the headings.
+            let (lines, marked) = drawn_with_marks(view, 100, 20);
+            assert!(words(&lines[2]).starts_with("site req/s "), "{lines:#?}");
+            let names = [3, 12].map(|line: usize| words(&lines[line])[..7].to_owned());
+            let selected = marked.last().map(|line| line[..7].to_owned());
+            (words(lines[1].trim_matches('─')), names, selected.unwrap_or_default())
+        };
+        let expect = |title: &str, first: &str, last: &str, selected: &str| {
+            (title.to_owned(), [first, last].map(str::to_owned), selected.to_owned())
+        };
+        press(&mut view, &[KeyCode::Char('n')]);
+        let title = "sites 1–10 of 50, by name";
+        assert_eq!(shown(&mut view), expect(title, "site-01", "site-10", "site-01"));
+        press(&mut view, &[KeyCode::PageDown]);
+        let title = "sites 2–11 of 50, by name";
+        assert_eq!(shown(&mut view), expect(title, "site-02", "site-11", "site-11"));
+        press(&mut view, &[KeyCode::End]);
+        let title = "sites 41–50 of 50, by name";
+        assert_eq!(shown(&mut view), expect(title, "site-41", "site-50", "site-50"));
+        press(&mut view, &[KeyCode::Up]);
+        assert_eq!(shown(&mut view), expect(title, "site-41", "site-50", "site-49"));
+        press(&mut view, &[KeyCode::Home, KeyCode::Char('n')]);
+        let title = "sites 1–10 of 50, by name, reversed";
+        assert_eq!(shown(&mut view), expect(title, "site-50", "site-41", "site-50"));
+        press(&mut view, &[KeyCode::Char('m')]);
+        let title = "sites 1–10 of 50, by memory";
+        assert_eq!(shown(&mut view), expect(title, "site-01", "site-10", "site-01"));
+        press(&mut view, &[KeyCode::Char('r')]);
+        let title = "sites 1–10 of 50, by req/s";
+        assert_eq!(shown(&mut view), expect(title, "site-50", "site-41", "site-50"));
+    }
+
+    #[test]
+    fn the_keys_move_in_the_workers_of_all_sites_or_of_one() {
+        let mut view = many();
+        press(&mut view, &[KeyCode::Char('n'), KeyCode::Down, KeyCode::Tab, KeyCode::End]);
+        let (lines, marked) = drawn_with_marks(&mut view, 120, 20);
+        assert!(lines.iter().any(|line| line.contains(" workers 91–100 of 100 ")), "{lines:#?}");
+        assert!(marked.last().unwrap().starts_with("site-50 2050"), "{marked:?}");
+        press(&mut view, &[KeyCode::Enter]);
         let lines = drawn(&mut view, 120, 20);
-        assert!(lines.iter().any(|line| line.contains("workers 39 to 50 of 50")), "{lines:#?}");
-        assert!(lines[18].contains(" 149 "), "{lines:#?}");
-        view.scroll(-1);
-        assert_eq!(view.first, 37);
-        view.scroll(isize::MIN);
-        assert_eq!(view.first, 0);
+        assert!(lines.iter().any(|line| line.contains(" workers of site-02 2 ")), "{lines:#?}");
+        let pids = |lines: &[String]| {
+            ["1002", "2002", "1001"].map(|pid| lines.iter().any(|line| line.contains(pid)))
+        };
+        assert_eq!(pids(&lines), [true, true, false], "{lines:#?}");
+        press(&mut view, &[KeyCode::Enter, KeyCode::Home]);
+        let lines = drawn(&mut view, 120, 20);
+        assert!(lines.iter().any(|line| line.contains(" workers 1–10 of 100 ")), "{lines:#?}");
     }
 
     #[test]
-    fn a_tiny_screen_and_a_lost_server_are_no_mistake() {
-        let mut view = view(5);
-        for (width, height) in [(1, 1), (10, 3), (300, 2)] {
-            drawn(&mut view, width, height);
+    fn a_small_terminal_has_the_count_the_order_and_the_keys() {
+        let mut view = many();
+        press(&mut view, &[KeyCode::End, KeyCode::Char('m')]);
+        let lines = drawn(&mut view, 40, 10);
+        assert!(lines[1].contains(" sites 49–50 of 50, by memory "), "{lines:#?}");
+        assert_eq!(words(&lines[2]), "site req/s queue memory");
+        assert!(words(&lines[4]).starts_with("site-50 - 0 50 B"), "{lines:#?}");
+        assert_eq!(lines[9].trim(), KEYS[2]);
+        press(&mut view, &[KeyCode::Tab]);
+        let lines = drawn(&mut view, 40, 10);
+        assert!(lines[1].contains(" sites 50–50 of 50, by memory "), "{lines:#?}");
+        assert!(words(&lines[3]).starts_with("site-50 "), "{lines:#?}");
+        assert!(lines[4].contains(" workers 1–3 of 100 "), "{lines:#?}");
+        press(&mut view, &[KeyCode::Tab]);
+        // The same view after the terminal has grown.
+        let lines = drawn(&mut view, 200, 60);
+        assert!(lines[1].contains(" sites 15–50 of 50, by memory "), "{lines:#?}");
+        for (width, height) in [(1, 1), (10, 3), (300, 2), (40, 5), (3, 40), (40, 10)] {
+            for key in [KeyCode::Down, KeyCode::PageDown, KeyCode::End, KeyCode::Tab] {
+                press(&mut view, &[key]);
+                drawn(&mut view, width, height);
+            }
         }
+    }
+
+    #[test]
+    fn a_lost_server_is_told_and_its_last_state_stays() {
+        let mut view = view(5);
         view.update(Err("it is gone".to_owned()));
         let lines = drawn(&mut view, 100, 12);
         assert!(lines[11].starts_with("no answer: it is gone"), "{lines:#?}");

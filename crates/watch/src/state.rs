@@ -49,6 +49,8 @@ pub(crate) struct ShownPool {
     pub(crate) duration: ShownTimes,
     /// Bytes.
     pub(crate) memory: u64,
+    /// Seconds on a processor of all workers, also of those that have ended.
+    pub(crate) cpu: f64,
     pub(crate) timeouts: u64,
     pub(crate) slow: u64,
 }

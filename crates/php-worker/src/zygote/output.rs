@@ -5,6 +5,8 @@
 //! names the worker. The messages of PHP and of the worker itself have their own way to the log
 //! ([`crate::log`]), which needs no zygote.
 //!
+//! A worker ends a line that its request has left without an end ([`log::end_output_line`]).
+//!
 //! A pipe stays open as long as anybody writes to it: programs may outlive the worker that started
 //! them.
 //!
@@ -17,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use howdah_ipc::kept_outputs::KeptOutputs;
 use howdah_sys::descriptor;
+use howdah_sys::memory::SharedNumbers;
 use howdah_sys::seqpacket::{MOST_DESCRIPTORS, SeqPacket};
 
 use super::workers::number;
@@ -45,6 +48,9 @@ pub(super) struct WorkerOutputs {
     keeper: Option<OutputKeeper>,
     /// There are other pipes than the keeper has.
     has_changed: bool,
+    /// By place of the worker: 1 where a line has not ended, 0 otherwise. `None` before there are
+    /// places. The workers read it.
+    unfinished: Option<SharedNumbers>,
 }
 
 /// Both ends of a socket in which messages with the pipes lie that nobody reads while this process
@@ -60,6 +66,8 @@ pub(super) struct OutputKeeper {
 #[derive(Debug)]
 struct OutputPipe {
     worker: RawPid,
+    /// The worker's place in the pool.
+    place: usize,
     /// The worker has ended.
     is_orphaned: bool,
     pipe: PipeReader,
@@ -107,6 +115,20 @@ impl WorkerOutputs {
         WorkerOutputs { keeper, ..WorkerOutputs::default() }
     }
 
+    /// Prepares for the output of so many workers.
+    ///
+    /// # Errors
+    /// The error of a system call.
+    pub(super) fn expect(&mut self, workers: usize) -> io::Result<()> {
+        self.unfinished = Some(SharedNumbers::new(workers)?);
+        Ok(())
+    }
+
+    /// Closes the pipes, as in a worker, which keeps what says whose lines have not ended.
+    pub(super) fn into_unfinished(self) -> Option<SharedNumbers> {
+        self.unfinished
+    }
+
     /// Brings the keeper up to date. Call it before waiting.
     pub(super) fn keep(&mut self) {
         if std::mem::take(&mut self.has_changed)
@@ -117,10 +139,12 @@ impl WorkerOutputs {
     }
 
     /// Adds the pipe of a worker that was just forked.
-    pub(super) fn add(&mut self, worker: RawPid, pipe: PipeReader) {
+    pub(super) fn add(&mut self, worker: RawPid, place: usize, pipe: PipeReader) {
         self.has_changed = true;
+        self.unfinished.iter().for_each(|unfinished| unfinished.store(place, 0));
         self.pipes.push(OutputPipe {
             worker,
+            place,
             is_orphaned: false,
             pipe,
             pending: Vec::new(),
@@ -153,11 +177,18 @@ impl WorkerOutputs {
         let mut lines = Vec::new();
         let mut readable = readable.iter();
         let before = self.pipes.len();
+        let unfinished = self.unfinished.as_ref();
         self.pipes.retain_mut(|pipe| {
-            let is_open = readable.next() != Some(&true) || pipe.read(&mut lines, now);
+            let is_readable = readable.next() == Some(&true);
+            if is_readable {
+                // Before the read: see `log::end_output_line`.
+                pipe.note(unfinished, true);
+            }
+            let is_open = !is_readable || pipe.read(&mut lines, now);
             if !is_open || pipe.is_late(now) {
                 pipe.end_line(&mut lines);
             }
+            pipe.note(unfinished, pipe.is_unfinished());
             log::write_lines(&lines);
             lines.clear();
             is_open
@@ -236,6 +267,19 @@ impl OutputPipe {
         Some(level)
     }
 
+    /// Returns whether the last line has not ended.
+    fn is_unfinished(&self) -> bool {
+        !self.pending.is_empty() || self.continued.is_some()
+    }
+
+    /// Tells the worker whether a line has not ended. The place of one that has ended may be
+    /// another's.
+    fn note(&self, unfinished: Option<&SharedNumbers>, has_begun: bool) {
+        if let Some(unfinished) = unfinished.filter(|_| !self.is_orphaned) {
+            unfinished.store(self.place, u64::from(has_begun));
+        }
+    }
+
     /// Returns whether a line without an end has waited for its end long enough.
     fn is_late(&self, now: Instant) -> bool {
         !self.pending.is_empty() && now >= self.heard + UNFINISHED
@@ -284,7 +328,7 @@ mod tests {
     fn output() -> (OutputPipe, PipeWriter) {
         let (reader, writer) = pipe().unwrap();
         let mut outputs = WorkerOutputs::default();
-        outputs.add(7, reader);
+        outputs.add(7, 0, reader);
         (outputs.pipes.pop().unwrap(), writer)
     }
 
@@ -352,12 +396,34 @@ mod tests {
     }
 
     #[test]
+    fn the_beginning_of_a_line_is_noted_until_its_end() {
+        let mut outputs = WorkerOutputs::default();
+        outputs.expect(2).unwrap();
+        let (reader, mut writer) = pipe().unwrap();
+        outputs.add(7, 1, reader);
+        let long = vec![b'x'; LONGEST_TEXT + 1];
+        let parts: [(&[u8], u64); 6] =
+            [(b"begun", 1), (b"\n", 0), (b"whole\n", 0), (&long, 1), (b"\nno end", 1), (b"\n", 0)];
+        for (part, expected) in parts {
+            writer.write_all(part).unwrap();
+            outputs.forward(&[true], Instant::now());
+            let unfinished = outputs.unfinished.as_ref().unwrap();
+            assert_eq!([unfinished.load(0), unfinished.load(1)], [0, expected], "{part:?}");
+        }
+        // The place of a worker that has ended is its successor's.
+        outputs.worker_ended(7);
+        writer.write_all(b"begun").unwrap();
+        outputs.forward(&[true], Instant::now());
+        assert_eq!(outputs.unfinished.unwrap().load(1), 0);
+    }
+
+    #[test]
     fn pipes_of_ended_workers_are_bounded() {
         let mut outputs = WorkerOutputs::default();
         let mut writers = Vec::new();
         for worker in 0..2 * MOST_ORPHANED as RawPid {
             let (reader, writer) = pipe().unwrap();
-            outputs.add(worker, reader);
+            outputs.add(worker, 0, reader);
             writers.push(writer);
         }
         (1..2 * MOST_ORPHANED as RawPid).for_each(|worker| outputs.worker_ended(worker));
@@ -375,7 +441,7 @@ mod tests {
         let mut last = None;
         for worker in 1..=300 {
             let (reader, writer) = pipe().unwrap();
-            outputs.add(worker, reader);
+            outputs.add(worker, 0, reader);
             last = Some(writer);
             if worker % 100 == 0 {
                 outputs.keep();

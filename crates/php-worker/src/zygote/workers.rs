@@ -102,7 +102,7 @@ impl RunningZygote {
             }
             Ok(Fork::Parent(child)) => {
                 if let Ok((reader, _)) = pipe {
-                    self.outputs.add(child, reader);
+                    self.outputs.add(child, index, reader);
                 }
                 self.workers[index] = Some((child, now));
                 self.tell(&FromZygote::Started { worker: index as u64, pid: number(child) })?;
@@ -146,9 +146,10 @@ impl RunningZygote {
         }
         drop(front);
         drop(signals);
-        drop(outputs);
+        let unfinished = outputs.into_unfinished();
         // Without it, standard output leads to the pool's log, as in the zygote.
         let _ = output.as_ref().map(log::divert_standard_output);
+        let unfinished = unfinished.filter(|_| output.is_some());
         drop(output);
         let RegionState::Attached(attachment) = region else {
             process::exit_now(1)
@@ -170,6 +171,7 @@ impl RunningZygote {
                 has_pcntl,
                 modules: &modules,
                 slow_log,
+                unfinished: unfinished.as_ref(),
                 parent,
             },
         )

@@ -3,10 +3,10 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use howdah_http::h1::{Framing, HopFields, encode_head};
-use howdah_http::{Request, ResponseHead, Status, date};
+use howdah_http::{Method, Request, ResponseHead, Status, date};
 
 use super::Admin;
-use crate::front::FrontShared;
+use crate::front::{FrontShared, ReasonTopic};
 use crate::status::metrics::{MetricsFormat, metrics};
 
 /// An answer, after which the connection is closed.
@@ -15,14 +15,16 @@ pub(crate) struct AdminAnswer {
     status: Status,
     content_type: &'static str,
     content: String,
-    /// The methods that a 405 names.
+    /// The methods that a 405, and the answer to OPTIONS, name.
     allow: &'static str,
 }
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const PAGE: &str = include_str!("page.html");
-/// The methods of what is only read.
+/// The methods of what is only read, on the control socket.
 pub(crate) const READING: &str = "GET, HEAD";
+/// The methods of the admin listener.
+const METHODS: &str = "GET, HEAD, OPTIONS";
 /// The page runs its own script and asks this server, and nothing else.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
                       connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; \
@@ -34,7 +36,7 @@ impl AdminAnswer {
             status: Status::OK,
             content_type,
             content,
-            allow: READING,
+            allow: METHODS,
         }
     }
 
@@ -47,7 +49,7 @@ impl AdminAnswer {
     /// An answer that names its status.
     pub(super) fn error(status: Status) -> AdminAnswer {
         let text = format!("{} {}", status.code(), status.reason());
-        AdminAnswer::line(status, &text, READING)
+        AdminAnswer::line(status, &text, METHODS)
     }
 
     /// Encodes the response to `request`. The only encoder of what the server tells its operator.
@@ -61,7 +63,7 @@ impl AdminAnswer {
         ] {
             head.fields.push(name.as_bytes(), value.as_bytes());
         }
-        if self.status == Status::METHOD_NOT_ALLOWED {
+        if self.status == Status::METHOD_NOT_ALLOWED || request.method == Method::Options {
             head.fields.push(b"Allow", self.allow.as_bytes());
         }
         let length = Some(self.content.len() as u64);
@@ -94,7 +96,8 @@ pub(super) fn of(admin: &Admin, request: &Request) -> AdminAnswer {
             Ok(json) => AdminAnswer::new("application/json", json + "\n"),
             Err(_) => AdminAnswer::error(Status::INTERNAL_SERVER_ERROR),
         },
-        b"/healthz" => AdminAnswer::new(TEXT, "ok\n".to_owned()),
+        // `OPTIONS *`: the server as a whole (RFC 9110, section 9.3.7).
+        b"/healthz" | b"*" => AdminAnswer::new(TEXT, "ok\n".to_owned()),
         b"/readyz" => ready(admin, request),
         _ => AdminAnswer::error(Status::NOT_FOUND),
     }
@@ -143,10 +146,13 @@ fn ready(admin: &Admin, request: &Request) -> AdminAnswer {
     }
     let sites = shared.config.sites.iter().enumerate();
     let named = sites.filter(|(_, site)| wanted.as_ref().is_none_or(|name| *name == site.name));
-    lines.extend(named.filter_map(|(number, site)| {
-        // Visitors get answers: those of the former release.
-        Some(format!("site {}: {}", site.name, shared.held_releases.of(number)?))
-    }));
+    for (number, site) in named {
+        // Visitors get answers: those of the former release, with the former certificate.
+        for topic in [ReasonTopic::HeldRelease, ReasonTopic::KeptFiles] {
+            let why = shared.reasons.of(topic, number);
+            lines.extend(why.map(|why| format!("site {}: {why}", site.name)));
+        }
+    }
     obstacles.append(&mut lines);
     AdminAnswer {
         content: obstacles.join("\n") + "\n",
@@ -159,8 +165,11 @@ fn fault(shared: &FrontShared, site: usize) -> Option<String> {
     let name = &shared.config.sites.get(site)?.name;
     let has_worker = shared.pools.get(site)?.as_ref().is_none_or(|pool| pool.is_ready());
     if !has_worker {
-        let why = shared.start_failures.of(site);
+        let why = shared.reasons.of(ReasonTopic::StartFailure, site);
         let why = why.unwrap_or_else(|| "it has no worker".to_owned());
+        return Some(format!("site {name} is not ready: {why}"));
+    }
+    if let Some(why) = shared.reasons.of(ReasonTopic::MissingRoot, site) {
         return Some(format!("site {name} is not ready: {why}"));
     }
     let why = shared.tls.as_ref()?.closed(site)?;

@@ -68,7 +68,8 @@ where
 }
 
 fn respond(admin: &Admin, request: &Request, is_unix: bool) -> AdminAnswer {
-    if !matches!(request.method, Method::Get | Method::Head) {
+    // OPTIONS gets the status of GET: HAProxy's `option httpchk /readyz` asks with it.
+    if !matches!(request.method, Method::Get | Method::Head | Method::Options) {
         return AdminAnswer::error(Status::METHOD_NOT_ALLOWED);
     }
     if !(is_unix || may_ask(request, &admin.shared.config.admin_hosts)) {

@@ -71,6 +71,11 @@ impl CheckArguments {
         if let Ok(found) = &mut found {
             found.warnings.extend(sockets::obstacles(&config, &environment));
             found.warnings.extend(check::unused_pages(&config));
+            // A running server tells them when the pools start.
+            if former.is_none() {
+                let mistakes = check::php_ini::mistakes(found, &environment);
+                found.warnings.extend(mistakes);
+            }
         }
         Ok(Looked {
             name: plan.source.to_string(),

@@ -149,8 +149,7 @@ impl Control {
                 self.replace_authorities(site, descriptors.pop());
             }
             ToFront::Closed { site, why } => self.set_closed(site, why),
-            ToFront::Held { site, why } => self.shared.held_releases.note(site, Some(why)),
-            ToFront::StartFailure { site, why } => self.shared.start_failures.note(site, why),
+            ToFront::Reason { topic, site, why } => self.shared.reasons.note(topic, site, why),
             ToFront::ReadPackets => {
                 // A front that is told to drain has left its packets to another one.
                 let reads = *self.stages.borrow() == FrontStage::Serving;

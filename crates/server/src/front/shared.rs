@@ -60,10 +60,8 @@ pub(crate) struct FrontShared {
     pub(crate) challenges: Challenges,
     /// The next renewals of certificates that are ordered.
     pub(crate) renewals: Renewals,
-    /// The releases that are not served.
-    pub(crate) held_releases: SiteReasons,
-    /// The reasons why PHP does not start.
-    pub(crate) start_failures: SiteReasons,
+    /// What is not as it should be with the sites.
+    pub(crate) reasons: SiteReasons,
     /// Files that each thread's store may keep open.
     pub(crate) cached_descriptors: usize,
     /// Connections that may be open at once.

@@ -15,7 +15,7 @@ pub(crate) use self::worker::{WorkerSnapshot, WorkerState};
 use super::caches::{ApcuUse, OpcacheUse, WarmupSnapshot};
 use super::certificates::{self, CertificateSnapshot};
 use super::facts::MissingListener;
-use crate::front::FrontShared;
+use crate::front::{FrontShared, ReasonTopic};
 use crate::log::WaitStatus;
 use crate::observe::{Histogram, LimitCounts, NO_SITE, SiteTotals, Totals};
 
@@ -112,6 +112,10 @@ pub(crate) struct SiteSnapshot {
     /// there is none.
     #[serde(default)]
     pub(crate) release_error: Option<String>,
+    /// The reason why the document root is not there; `null` if it is. Only roots that links lead
+    /// to are watched, and those that were missing when the generation began.
+    #[serde(default)]
+    pub(crate) root_error: Option<String>,
     /// The certificates that are in use.
     #[serde(default)]
     pub(crate) certificates: Vec<CertificateSnapshot>,
@@ -339,8 +343,11 @@ fn sites(shared: &FrontShared, totals: &Totals) -> Vec<SiteSnapshot> {
         let pool = pool.as_deref().zip(site.php.as_ref());
         let mut snapshot = SiteSnapshot::of(&site.name, totals, pool, shared.facts.began);
         snapshot.tunnels.open = shared.clients.open_tunnels(number);
-        snapshot.certificate_error = shared.tls.as_ref().and_then(|tls| tls.closed(number));
-        snapshot.release_error = shared.held_releases.of(number);
+        let why = |topic| shared.reasons.of(topic, number);
+        let closed = shared.tls.as_ref().and_then(|tls| tls.closed(number));
+        snapshot.certificate_error = closed.or_else(|| why(ReasonTopic::KeptFiles));
+        snapshot.release_error = why(ReasonTopic::HeldRelease);
+        snapshot.root_error = why(ReasonTopic::MissingRoot);
         snapshot.certificates = certificates::of(shared, number);
         snapshot
     });
@@ -398,6 +405,7 @@ impl SiteSnapshot {
             },
             tunnels: TunnelCounts { open: 0, begun: totals.tunnels() },
             certificate_error: None,
+            root_error: None,
             release_error: None,
             certificates: Vec::new(),
             pool: pool.map(|(pool, _)| {

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use howdah_acme::storage::date;
 use howdah_config::{CertificateSource, Config, SiteSettings};
 
 use self::authority_ends::AuthorityEnds;
@@ -133,6 +134,7 @@ impl Supervisor {
                     }
                     let news = files.news(current, site);
                     let is_closed = current.closed.get(site).is_some_and(Option::is_some);
+                    self.note_kept_files(site, None);
                     if news.is_none() && !is_closed {
                         // After a roll-back, or a mistake that was undone.
                         let what = format!("site {name}: its files are those that are in use");
@@ -186,11 +188,18 @@ impl Supervisor {
 
     /// Says that the files of a site cannot be used. A closed site stays closed, for this reason.
     fn keep_former_files(&mut self, site: usize, name: &str, unusable: UnusableFile) {
-        let UnusableFile { kept, why } = unusable;
-        let place =
-            self.current.as_mut().and_then(|current| current.closed.get_mut(site)?.as_mut());
-        let Some(reason) = place else {
-            return self.say(Level::Error, &format!("site {name}: {kept} in use: {why}"));
+        let UnusableFile { is_pair, why } = unusable;
+        let Some(current) = &mut self.current else {
+            return;
+        };
+        let Some(reason) = current.closed.get_mut(site).and_then(Option::as_mut) else {
+            let pairs = current.certificates.get(site).map_or(&[][..], Vec::as_slice);
+            let what = match is_pair {
+                true => kept_pairs(pairs, &why),
+                false => kept_authorities(&why),
+            };
+            self.say(Level::Error, &format!("site {name}: {what}"));
+            return self.note_kept_files(site, Some(what));
         };
         if *reason == why {
             return;
@@ -283,7 +292,11 @@ impl Supervisor {
     }
 
     /// Sends a message, with a memory file where it has one, to the front that serves.
-    fn tell_serving(&self, message: &ToFront, memory: Option<&OwnedFd>) -> std::io::Result<()> {
+    pub(super) fn tell_serving(
+        &self,
+        message: &ToFront,
+        memory: Option<&OwnedFd>,
+    ) -> std::io::Result<()> {
         let serving = |phase| phase == GenerationPhase::Serving;
         let fronts = self.generations.iter().filter(|generation| serving(generation.phase));
         for front in fronts.filter_map(|generation| generation.front.as_ref()) {
@@ -356,19 +369,18 @@ struct TlsFiles {
 
 /// A file of a site that cannot be used.
 struct UnusableFile {
-    /// The part that stays, as the beginning of a message.
-    kept: &'static str,
+    /// Whether it is one of a certificate or key, and not of the authorities of clients.
+    is_pair: bool,
     why: String,
 }
 
 impl TlsFiles {
     fn read(site: &SiteSettings) -> Result<TlsFiles, UnusableFile> {
-        let unusable = |kept| move |why| UnusableFile { kept, why };
-        let pairs = read_pairs(site).map_err(unusable("the former certificate stays"))?;
+        let unusable = |is_pair| move |why| UnusableFile { is_pair, why };
+        let pairs = read_pairs(site).map_err(unusable(true))?;
         let (pairs, mut remarks) = pairs;
         let authorities = read_authorities(site).transpose();
-        let authorities =
-            authorities.map_err(unusable("the former authorities of clients stay"))?;
+        let authorities = authorities.map_err(unusable(false))?;
         let authorities = authorities.map(|(text, more)| {
             remarks.extend(more);
             text
@@ -388,6 +400,22 @@ impl TlsFiles {
         }
     }
 }
+
+/// Says that these pairs stay in use because the files cannot be used, with the reason `why`.
+pub(super) fn kept_pairs(pairs: &[PairText], why: &str) -> String {
+    let ends = pairs.iter().filter_map(|pair| Some(pair.parse().ok()?.facts.ends)).min();
+    let until = ends.map_or(String::new(), |ends| {
+        format!("; the former one is valid until {}", date(ends.max(0).unsigned_abs()))
+    });
+    format!("the former certificate stays in use: {why}{until}; {READ_AGAIN}")
+}
+
+/// Says that the authorities of clients stay in use because their file cannot be used.
+pub(super) fn kept_authorities(why: &str) -> String {
+    format!("the former authorities of clients stay in use: {why}; {READ_AGAIN}")
+}
+
+const READ_AGAIN: &str = "the files are read again when they change";
 
 /// Reads the certificates of a site. Returns them with remarks about them.
 ///

@@ -423,7 +423,7 @@ impl Supervisor {
         self.arrange_orders();
         self.tell_renewals(generation);
         self.holding.clear();
-        self.tell_held();
+        self.tell_reasons();
         self.confirm_challenges();
         self.report_start(generation, cause);
         self.tell_manager_of(generation);

@@ -16,6 +16,7 @@ use howdah_ipc::packet::{PacketReader, PacketWriter, malformed};
 use howdah_sys::credentials::Identity;
 use howdah_sys::seqpacket::SeqPacket;
 
+use crate::front::ReasonTopic;
 use crate::front::pulse::Pulse;
 use crate::log::{ErrorLog, LogTarget, SiteLogs};
 use crate::net::Listener;
@@ -152,14 +153,9 @@ pub(crate) enum ToFront {
         /// Host names, with the time in seconds since 1970; `None`: no renewal is planned.
         names: Vec<(String, Option<u64>)>,
     },
-    /// A release of a site is not served, for this reason.
-    Held {
-        /// Index of the site in the configuration.
-        site: usize,
-        why: String,
-    },
-    /// The reason why PHP does not start in a site's pool; `None` if it has started.
-    StartFailure {
+    /// The reason why something of a site is not as it should be; `None` if it is.
+    Reason {
+        topic: ReasonTopic,
         /// Index of the site in the configuration.
         site: usize,
         why: Option<String>,
@@ -263,10 +259,9 @@ impl ToFront {
                 PacketWriter::of_kind(12).number(*id).bytes(received)
             }
             ToFront::TicketKeys => PacketWriter::of_kind(6),
-            ToFront::Held { site, why } => PacketWriter::of_kind(14).size(*site).text(why),
-            ToFront::StartFailure { site, why } => {
+            ToFront::Reason { topic, site, why } => {
                 let why = why.as_deref().unwrap_or_default();
-                PacketWriter::of_kind(15).size(*site).text(why)
+                PacketWriter::of_kind(14).size(*topic as usize).size(*site).text(why)
             }
             ToFront::ReadPackets => PacketWriter::of_kind(8),
             ToFront::Certificates { site } => PacketWriter::of_kind(5).size(*site),
@@ -310,8 +305,8 @@ impl ToFront {
                 received: input.bytes()?.to_vec(),
             },
             6 => ToFront::TicketKeys,
-            14 => ToFront::Held { site: input.size()?, why: input.text()? },
-            15 => ToFront::StartFailure {
+            14 => ToFront::Reason {
+                topic: *ReasonTopic::ALL.get(input.size()?).ok_or_else(malformed)?,
                 site: input.size()?,
                 why: Some(input.text()?).filter(|why| !why.is_empty()),
             },
@@ -435,14 +430,18 @@ mod tests {
                 names: vec![("a.example".into(), Some(9)), ("b.example".into(), None)],
             },
             ToFront::TicketKeys,
-            ToFront::Held {
-                site: 2,
-                why: "PHP does not start".into(),
-            },
-            ToFront::StartFailure { site: 1, why: Some("a reason".into()) },
-            ToFront::StartFailure { site: 2, why: None },
             ToFront::ReadPackets,
         ]
+        .into_iter()
+        .chain(reasons())
+        .collect()
+    }
+
+    fn reasons() -> impl Iterator<Item = ToFront> {
+        let reason = |topic, why| ToFront::Reason { topic, site: 2, why };
+        let whys = [Some("a reason".to_owned()), None];
+        let topics = ReasonTopic::ALL.into_iter();
+        topics.flat_map(move |topic| whys.clone().map(|why| reason(topic, why)))
     }
 
     fn from_front() -> Vec<FromFront> {

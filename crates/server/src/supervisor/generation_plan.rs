@@ -41,6 +41,8 @@ pub(crate) struct GenerationPlan {
     /// By site, why its certificates or the authorities of its clients cannot be used; `None` where
     /// they can be, or where there are none.
     pub(crate) closed: Vec<Option<String>>,
+    /// By site, why the former content of such files stays in use; `None` where the files are used.
+    pub(crate) kept_files: Vec<Option<String>>,
     /// By site, the authorities of clients in PEM; `None` where clients are asked for nothing, and
     /// where they cannot be used.
     pub(crate) client_authorities: Vec<Option<Vec<u8>>>,
@@ -88,6 +90,7 @@ impl GenerationPlan {
             abilities,
             unusable_files,
             closed: vec![None; config.sites.len()],
+            kept_files: vec![None; config.sites.len()],
             closes_to_clients: false,
             errors: Vec::new(),
             warnings: Vec::new(),
@@ -115,7 +118,9 @@ impl GenerationPlan {
         if !finder.errors.is_empty() {
             return Err(finder.errors);
         }
-        let PlanFinder { warnings, notices, closed, .. } = finder;
+        let PlanFinder {
+            warnings, notices, closed, kept_files, ..
+        } = finder;
         Ok(GenerationPlan {
             config: Arc::new(config),
             front,
@@ -124,6 +129,7 @@ impl GenerationPlan {
             site_folders,
             certificates: Arc::new(certificates),
             closed,
+            kept_files,
             client_authorities,
             upstream_tls,
             warnings,
@@ -146,6 +152,8 @@ struct PlanFinder<'s> {
     unusable_files: UnusableFiles<'s>,
     /// By site, why it is closed.
     closed: Vec<Option<String>>,
+    /// As [`GenerationPlan::kept_files`].
+    kept_files: Vec<Option<String>>,
     /// Whether a site is closed because the authorities of its clients cannot be used.
     closes_to_clients: bool,
     errors: Vec<String>,

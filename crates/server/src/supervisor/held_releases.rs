@@ -12,9 +12,9 @@ use howdah_config::{Config, RootTemplate};
 
 use super::Supervisor;
 use super::change::{ChangeCause, WantedPlan};
-use super::front_protocol::ToFront;
 use super::generation::{Generation, GenerationPhase};
 use super::pool::SpareZygote;
+use crate::front::ReasonTopic;
 
 /// A release that is not served.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,16 +141,11 @@ impl Supervisor {
     /// Tells the front which releases are held.
     pub(super) fn tell_held(&self) {
         let Some(current) = &self.current else { return };
-        let mut generations = self.generations.iter();
-        let serving = generations.find(|one| one.phase == GenerationPhase::Serving);
-        let Some(front) = serving.and_then(|one| one.front.as_ref()) else {
-            return;
-        };
         for held in &current.held {
-            let site = current.config.sites.iter().position(|site| site.name == held.site);
-            let message = site.map(|site| ToFront::Held { site, why: held.sentence() });
-            // A front that does not read is replaced.
-            let _ = message.map(|message| front.tell(&message, &[]));
+            let mut sites = current.config.sites.iter();
+            if let Some(site) = sites.position(|site| site.name == held.site) {
+                self.tell_reason(ReasonTopic::HeldRelease, site, Some(&held.sentence()));
+            }
         }
     }
 

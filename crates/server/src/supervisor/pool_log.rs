@@ -166,7 +166,7 @@ pub(super) fn level_of(line: &[u8]) -> (Level, &[u8]) {
 /// Returns whether PHP's parser of php.ini has written the line, while PHP started: `PHP:  syntax
 /// error, unexpected end of file in /etc/php.ini on line 7`. The settings from there on have no
 /// effect.
-fn is_of_ini_parser(line: &[u8]) -> bool {
+pub(crate) fn is_of_ini_parser(line: &[u8]) -> bool {
     line.starts_with(b"PHP:  ")
 }
 

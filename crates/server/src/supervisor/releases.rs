@@ -36,17 +36,32 @@ pub(super) struct Releases {
     survey: Option<Survey>,
 }
 
-/// The document root of a site with PHP.
+/// The document root of a site.
 #[derive(Debug)]
 struct Release {
     site: String,
     /// As configured.
     root: PathBuf,
-    /// The folder that the links lead to. `None`: the root has not answered.
+    /// The folder that the links lead to. `None`: the root has not answered, or has led to none
+    /// since the generation began.
     real: Option<PathBuf>,
-    /// The folder that they led to when the generation began.
+    /// The folder that they led to when the generation began; `None` without PHP.
     served: Option<PathBuf>,
+    /// Why the root leads to no folder now.
+    missing: Option<String>,
+    /// A new release needs a new generation.
+    has_php: bool,
     pace: ReleasePace,
+}
+
+/// What is new about a site's root.
+#[derive(Debug)]
+struct RootNews {
+    site: String,
+    level: Level,
+    what: String,
+    /// A new generation has to serve the site.
+    is_release: bool,
 }
 
 /// The shortest time between two releases of a site.
@@ -84,6 +99,55 @@ impl Release {
             is_whole: true,
         })
     }
+
+    /// Takes a new answer about the root. Returns what is new.
+    fn hear(&mut self, answer: &PathAnswer, now: Instant) -> Option<RootNews> {
+        if answer.state == PathState::Silent {
+            return None;
+        }
+        let has_answered = self.real.is_some() || self.missing.is_some();
+        let missing = missing_root(&self.root, answer);
+        let former = std::mem::replace(&mut self.missing, missing);
+        let root = self.root.display();
+        let real = complete(answer);
+        let what = match (&real, &self.real) {
+            (None, _) if has_answered => {
+                let what = self.missing.clone().filter(|_| self.missing != former)?;
+                return Some(self.news(Level::Error, what, false));
+            }
+            (Some(real), Some(known)) if real == known => return self.is_back(former),
+            (Some(real), Some(known)) => format!(
+                "{root} leads to {} now, no longer to {}: a new generation serves it",
+                real.display(),
+                known.display()
+            ),
+            (Some(_), None) if has_answered => {
+                format!("{root} is there now: a new generation serves the site")
+            }
+            (_, None) | (None, _) => format!("{root} answers: a new generation serves the site"),
+        };
+        self.real = Some(real.unwrap_or_else(|| answer.real.clone()));
+        if !self.has_php {
+            return self.is_back(former);
+        }
+        self.pace.note(now);
+        Some(self.news(Level::Notice, what, true))
+    }
+
+    /// The root leads to a folder, after it was missing for the reason `former`.
+    fn is_back(&self, former: Option<String>) -> Option<RootNews> {
+        let what = format!("its root {} is there again", self.root.display());
+        former.map(|_| self.news(Level::Notice, what, false))
+    }
+
+    fn news(&self, level: Level, what: String, is_release: bool) -> RootNews {
+        RootNews {
+            site: self.site.clone(),
+            level,
+            what,
+            is_release,
+        }
+    }
 }
 
 impl Releases {
@@ -91,33 +155,35 @@ impl Releases {
     pub(super) fn of(plan: &GenerationPlan) -> Releases {
         let GenerationPlan { config, answers, held, .. } = plan;
         let release = |site: &SiteSettings| {
-            site.php.as_ref()?;
+            let has_php = site.php.is_some();
+            let of = |root: &Path, real: Option<PathBuf>, missing| Release {
+                site: site.name.clone(),
+                root: root.to_owned(),
+                served: real.clone().filter(|_| has_php),
+                real,
+                missing,
+                has_php,
+                pace: ReleasePace::default(),
+            };
             if let Some(held) = held.iter().find(|held| held.site == site.name) {
+                let release = of(&held.root, Some(held.refused.clone()), None);
                 return Some(Release {
-                    site: site.name.clone(),
-                    root: held.root.clone(),
                     served: Some(held.served.clone()),
-                    real: Some(held.refused.clone()),
-                    pace: ReleasePace::default(),
+                    ..release
                 });
             }
             let root = written_root(site);
-            let real = match answers.silence(root) {
-                Some(_) => None,
-                None => {
-                    let RootTemplate::Fixed(root) = &site.root else {
-                        return None;
-                    };
-                    Some(complete(answers.of(root)?).filter(|real| real != root)?)
-                }
+            if answers.silence(root).is_some() {
+                return has_php.then(|| of(root, None, None));
+            }
+            let RootTemplate::Fixed(root) = &site.root else {
+                return None;
             };
-            Some(Release {
-                site: site.name.clone(),
-                root: root.to_owned(),
-                served: real.clone(),
-                real,
-                pace: ReleasePace::default(),
-            })
+            let answer = answers.of(root)?;
+            match complete(answer) {
+                Some(real) => (real != *root).then(|| of(root, Some(real), None)),
+                None => Some(of(root, None, Some(missing_root(root, answer)?))),
+            }
         };
         let sites: Vec<_> = config.sites.iter().filter_map(release).collect();
         let due = (!sites.is_empty()).then(|| Instant::now() + LOOK);
@@ -190,13 +256,17 @@ impl Releases {
         self.survey = None;
     }
 
-    /// Looks at the links if it is time. Returns the sites whose links lead to other folders now,
-    /// and what to say about each. A link that is missing for a moment has not changed. One that
-    /// changes again too soon is looked at later.
+    /// The sites whose roots are watched, each with the reason why its root is missing.
+    pub(super) fn roots(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        self.sites.iter().map(|one| (one.site.as_str(), one.missing.as_deref()))
+    }
+
+    /// Looks at the links if it is time. Returns what is new. A link that is missing has no new
+    /// release. One that changes again too soon is looked at later.
     ///
     /// Mostly the kernel has the answer in memory. Otherwise a process asks, and a later call
     /// returns what it has found.
-    fn look(&mut self, now: Instant) -> Vec<(String, String)> {
+    fn look(&mut self, now: Instant) -> Vec<RootNews> {
         if self.survey.as_ref().is_some_and(|survey| survey.is_over(now)) {
             self.due = Some(now + LOOK);
             let answers = self.survey.take().map(Survey::finish);
@@ -206,42 +276,45 @@ impl Releases {
             return Vec::new();
         }
         self.due = Some(now + LOOK);
-        let is_known = |release: &&Release| {
+        let (mut news, mut roots) = (Vec::new(), Vec::new());
+        for release in &mut self.sites {
             let real = release.real.as_deref();
-            real.is_some_and(|real| survey::still_leads_to(&release.root, real))
-        };
-        let sites = self.sites.iter().filter(|one| one.pace.allows(now));
-        let roots = sites.filter(|one| !is_known(one)).map(|one| one.root.clone());
-        let roots: Vec<PathBuf> = roots.collect();
+            if real.is_some_and(|real| survey::still_leads_to(&release.root, real)) {
+                let former = release.missing.take();
+                news.extend(release.is_back(former));
+            } else if release.pace.allows(now) {
+                roots.push(release.root.clone());
+            }
+        }
         if !roots.is_empty() {
             // Where nothing can be forked, the next look may.
             self.survey = Survey::start(roots).ok();
         }
-        Vec::new()
+        news
     }
 
-    fn compare(&mut self, answers: &SurveyAnswers, now: Instant) -> Vec<(String, String)> {
-        let changed = self.sites.iter_mut().filter_map(|release| {
-            let root = release.root.display();
-            let answer = answers.of(&release.root)?;
-            let what = match &release.real {
-                Some(former) => {
-                    let real = complete(answer).filter(|real| real != former)?;
-                    format!(
-                        "{root} leads to {} now, no longer to {}: a new generation serves it",
-                        real.display(),
-                        former.display()
-                    )
-                }
-                None if answer.state == PathState::Silent => return None,
-                None => format!("{root} answers: a new generation serves the site"),
-            };
-            release.real = Some(answer.real.clone());
-            release.pace.note(now);
-            Some((release.site.clone(), what))
-        });
-        changed.collect()
+    fn compare(&mut self, answers: &SurveyAnswers, now: Instant) -> Vec<RootNews> {
+        let sites = self.sites.iter_mut();
+        let news = sites.filter_map(|release| release.hear(answers.of(&release.root)?, now));
+        news.collect()
     }
+}
+
+/// Says why a root leads to nothing, and what to do; `None` if it leads to something, or has not
+/// answered.
+pub(super) fn missing_root(root: &Path, answer: &PathAnswer) -> Option<String> {
+    let (PathState::Missing(why) | PathState::Failed(why)) = &answer.state else {
+        return None;
+    };
+    let leads = match answer.real == root {
+        true => String::new(),
+        false => format!(" leads to {}", answer.real.display()),
+    };
+    Some(format!(
+        "its root {}{leads}: {why}; every request will be answered with 404 until it is there: \
+         create the folder, or let the link lead to one",
+        root.display()
+    ))
 }
 
 /// The path without links, if there is something at its end.
@@ -256,11 +329,14 @@ impl Supervisor {
         if self.stopping || self.is_changing() {
             return;
         }
-        let changed = self.releases.look(now);
-        for (site, what) in &changed {
-            self.say_of(Level::Notice, site, what);
+        let news = self.releases.look(now);
+        for RootNews { site, level, what, .. } in &news {
+            self.say_of(*level, site, what);
         }
-        if !changed.is_empty() {
+        if !news.is_empty() {
+            self.tell_missing_roots();
+        }
+        if news.iter().any(|one| one.is_release) {
             self.begin(ChangeCause::NewRelease);
         }
     }

@@ -237,6 +237,9 @@ impl Supervisor {
         for closed in self.current.iter().flat_map(GenerationPlan::closed_sites) {
             let _ = writeln!(text, "{closed}");
         }
+        for told in self.describe_reasons() {
+            let _ = writeln!(text, "{told}");
+        }
         self.orders.describe(&mut text);
         match front {
             Some(front) => text.push_str(front),

@@ -5,6 +5,7 @@ use howdah_sys::process::{Exit, Pid};
 use super::Supervisor;
 use super::front_protocol::ToFront;
 use super::pool::PoolProcesses;
+use crate::front::ReasonTopic;
 
 impl PoolProcesses {
     /// Says why PHP has not started in the pool's zygote, which has ended: with what it has
@@ -43,7 +44,11 @@ impl Supervisor {
             pool.told_failure.clone_from(&pool.start_failure);
             let site = current.config.sites.iter().position(|site| site.name == pool.name);
             let why = pool.told_failure.as_deref().map(|why| why.replace('\n', "; "));
-            let message = site.map(|site| ToFront::StartFailure { site, why });
+            let message = site.map(|site| ToFront::Reason {
+                topic: ReasonTopic::StartFailure,
+                site,
+                why,
+            });
             // A front that does not read is replaced.
             let _ = message.map(|message| front.tell(&message, &[]));
         }

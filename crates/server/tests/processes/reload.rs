@@ -400,5 +400,6 @@ fn a_reload_tells_its_warnings() {
     let (status, _, warned) = Setup::with(&["check", "--config", file]).run();
     assert_eq!(status, Some(0), "{warned}");
     assert!(warned.contains(&told_of_root), "{warned}");
+    assert!(warned.contains(told_of_ini), "{warned}");
     server.stop();
 }

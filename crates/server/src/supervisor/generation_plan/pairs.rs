@@ -67,8 +67,9 @@ impl PlanFinder<'_> {
             }
         };
         if let Some(pairs) = kept {
-            let what = format!("site {name}: the former certificate stays in use: {why}");
-            self.warnings.push(what);
+            let what = certificates::kept_pairs(&pairs, &why);
+            self.warnings.push(format!("site {name}: {what}"));
+            self.kept_files[number] = Some(what);
             return pairs;
         }
         if is_closed {
@@ -102,10 +103,9 @@ impl PlanFinder<'_> {
         let kept = former.authorities.iter().find(|(name, _)| Some(name) == path);
         let is_usable = |text: &&[u8]| tls::clients(text, site.tls.client_verify).is_ok();
         if let Some(text) = kept.map(|(_, text)| &text[..]).filter(is_usable) {
-            self.warnings.push(format!(
-                "site {}: the former authorities of clients stay in use: {why}",
-                site.name
-            ));
+            let what = certificates::kept_authorities(&why);
+            self.warnings.push(format!("site {}: {what}", site.name));
+            self.kept_files[number].get_or_insert(what);
             return Some(text.to_vec());
         }
         self.closed[number].get_or_insert(why);

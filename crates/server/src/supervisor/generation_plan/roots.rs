@@ -4,6 +4,7 @@ use howdah_config::{RootTemplate, SiteSettings, Symlinks};
 use howdah_sys::credentials::Identity;
 
 use super::{PlanFinder, may_enter};
+use crate::supervisor::releases::missing_root;
 use crate::supervisor::survey::{PathState, written_root};
 
 impl PlanFinder<'_> {
@@ -32,12 +33,9 @@ impl PlanFinder<'_> {
                     .warnings
                     .push(format!("site {name}: its root {} is not a folder", root.display()));
             }
-            PathState::Missing(why) => {
-                return self.warnings.push(format!(
-                    "site {name}: its root {}: {why}; every request will be answered with 404 \
-                     until it is there",
-                    root.display()
-                ));
+            PathState::Missing(_) => {
+                let told = missing_root(root, found).map(|what| format!("site {name}: {what}"));
+                return self.warnings.extend(told);
             }
             PathState::Failed(why) => {
                 return self

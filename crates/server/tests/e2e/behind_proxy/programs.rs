@@ -1,6 +1,6 @@
 //! The recipes of docs/behind-a-proxy.md with the programs themselves.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -215,5 +215,42 @@ fn haproxy_as_the_page_says() {
         let proxy =
             Proxy::start(&program, &["-db", "-f", file.to_str().unwrap()], site.path(), address);
         assert_seen(&site, &proxy, expected);
+    }
+}
+
+/// `option httpchk` without arguments asks with OPTIONS for `/`.
+#[test]
+fn haproxy_finds_the_admin_listener_healthy_by_default() {
+    let Some(program) = find("haproxy") else {
+        return;
+    };
+    for (check, expected) in [
+        ("option httpchk", "L7OK"),
+        ("option httpchk /readyz", "L7OK"),
+        ("option httpchk /readyz?site=none", "L7STS"),
+    ] {
+        let (own, admin) = (free_address(), free_address());
+        let site = site(&format!("admin = \"{admin}\"\n{}", recipe("HAProxy", 0)), own);
+        let address = free_address();
+        let config = format!(
+            "defaults\n  mode http\n  timeout connect 5s\n  timeout client 20s\n\
+             \x20 timeout server 20s\nfrontend web\n  bind {address}\n\
+             \x20 stats enable\n  stats uri /stats\n\
+             backend howdah\n  {check}\n\
+             \x20 server howdah {own} check port {} inter 100ms\n",
+            admin.port()
+        );
+        let file = site.path().join("haproxy.cfg");
+        std::fs::write(&file, config).unwrap();
+        let arguments = ["-db", "-f", file.to_str().unwrap()];
+        let proxy = Proxy::start(&program, &arguments, site.path(), address);
+        wait_until(&format!("the result of `{check}` is {expected}"), || {
+            let mut stream = TcpStream::connect(proxy.address).unwrap();
+            stream.write_all(b"GET /stats;csv HTTP/1.0\r\n\r\n").unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            let mut servers = answer.lines().filter(|line| line.starts_with("howdah,howdah,"));
+            servers.any(|line| line.split(',').any(|field| field == expected))
+        });
     }
 }

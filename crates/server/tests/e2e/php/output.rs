@@ -100,8 +100,42 @@ fn a_program_that_outlives_its_worker_still_has_a_log() {
     });
     site.allow("go");
     wait_until("the line is there", || texts(&site, &worker).concat().ends_with("late"));
-    // Without an end it stays one line until there is a line feed, or for a few seconds.
-    assert_eq!(texts(&site, &worker).concat(), "no endlate");
+    assert_eq!(texts(&site, &worker), ["no end", "late"]);
+}
+
+#[test]
+fn text_without_a_line_feed_is_a_line_of_its_request_alone() {
+    if !has_php() {
+        return;
+    }
+    let site = shop(
+        &[(
+            "write.php",
+            "<?php $say = fn($text) => file_put_contents('php://stderr', $text);
+             $say('request '); $say($_GET['n']);
+             if ($_GET['n'] % 2) error_log(' of two', 3, 'php://stdout');
+             if ($_GET['n'] % 5 == 0) system('printf \" of sh\" >&2');
+             echo getmypid();",
+        )],
+        "workers = 1\nmode = \"static\"",
+    );
+    let mut wire = site.connect();
+    let mut worker = String::new();
+    for number in 0..50 {
+        worker = wire.get(&format!("/write.php?n={number}")).text().to_owned();
+    }
+    let expected: Vec<String> = (0..50)
+        .map(|number| {
+            let of_two = if number % 2 == 1 { " of two" } else { "" };
+            let of_shell = if number % 5 == 0 { " of sh" } else { "" };
+            format!("request {number}{of_two}{of_shell}")
+        })
+        .collect();
+    // At once, though the worker lives on and says nothing more.
+    wait_until("the last line is there", || {
+        texts(&site, &worker).iter().any(|text| text.contains("request 49"))
+    });
+    assert_eq!(texts(&site, &worker), expected);
 }
 
 /// The zygote is stopped while the script writes, so that it reads nothing of it.

@@ -218,3 +218,53 @@ fn an_owner_publishes_no_other_owners_files_with_a_link_to_the_document_root() {
     let server = Setup::config(&file("symlinks = \"follow\"")).start();
     assert_eq!(server.get("/note.txt").text(), "other");
 }
+
+#[test]
+fn a_link_that_leads_nowhere_is_told_until_it_leads_to_a_release() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::new();
+    let server = site(&folder, "").start();
+    let file = folder.path().join("howdah.toml");
+    assert_eq!(server.get("/").text(), "111");
+    let place = folder.path().display();
+    let missing = format!("site default: its root {place}/current leads to {place}/releases/9: ");
+    let wait_until_told = || {
+        wait_until("it is told", || status(&file).contains(&missing));
+        let (head, content) = ready(&folder);
+        assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
+        assert!(content.contains("site default is not ready: its root "), "{content}");
+        assert!(content.contains("let the link lead to one"), "{content}");
+        assert!(root_error(&file).is_some_and(|why| why.contains("/releases/9: ")));
+        for url in ["/note.txt", "/"] {
+            wait_until("visitors get 404", || server.get(url).status == 404);
+        }
+    };
+    deploy(&folder, "9");
+    server.wait_for_log(&missing.replace("site default: ", ""));
+    wait_until_told();
+    let front = server.front();
+    deploy(&folder, "1");
+    server.wait_for_log("current is there again");
+    wait_until("nothing is told any more", || ready(&folder).0.starts_with("HTTP/1.1 200 "));
+    assert!(!status(&file).contains(&missing) && root_error(&file).is_none());
+    assert_eq!((server.get("/").text(), server.front()), ("111", front));
+    // A reload finds it as well.
+    deploy(&folder, "9");
+    server.signal(SIGHUP);
+    server.wait_for_log("reloaded; serving");
+    wait_until_told();
+    release(&folder, "3");
+    deploy(&folder, "3");
+    wait_until("the release is served", || server.get("/").text() == "333");
+    wait_until("it is ready", || ready(&folder).0.starts_with("HTTP/1.1 200 "));
+    assert_eq!(root_error(&file), None);
+    server.stop();
+}
+
+fn root_error(config: &std::path::Path) -> Option<String> {
+    let told = Setup::with(&["status", "--json", "--config", config.to_str().unwrap()]).run().1;
+    let status: serde_json::Value = serde_json::from_str(&told).unwrap();
+    status["sites"][0]["root_error"].as_str().map(str::to_owned)
+}

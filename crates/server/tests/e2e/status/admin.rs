@@ -54,9 +54,6 @@ fn pages_of_other_sites_and_writing_methods_are_refused() {
     assert_eq!(ask("GET", &[("Host", "localhost:9180")]), 200);
     assert_eq!(ask("GET", &[("Host", "attacker.example")]), 403);
     // A health check of HAProxy names no host.
-    let mut wire = Wire::connect(address);
-    wire.send("OPTIONS / HTTP/1.0\r\n\r\n");
-    assert_eq!(wire.reply("OPTIONS").status, 405);
     for (target, expected) in [("/healthz", 200), ("/readyz", 200), ("/status", 200)] {
         let mut wire = Wire::connect(address);
         wire.send(format!("GET {target} HTTP/1.0\r\n\r\n"));
@@ -64,10 +61,30 @@ fn pages_of_other_sites_and_writing_methods_are_refused() {
     }
     let origin = ("Origin", "http://attacker.example");
     assert_eq!(ask("GET", &[("Host", "localhost"), origin]), 403);
+    assert_eq!(ask("OPTIONS", &[("Host", "localhost"), origin]), 403);
     assert_eq!(ask("POST", &[("Host", "localhost")]), 405);
     let mut wire = Wire::connect(address);
     wire.send(format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}", "x".repeat(40_000)));
     assert_eq!(wire.reply("GET").status, 431);
+}
+
+#[test]
+fn options_tells_the_methods_with_the_status_of_get() {
+    let site = plain();
+    for (target, expected) in [
+        ("/", 200),
+        ("*", 200),
+        ("/readyz", 200),
+        ("/readyz?site=blog", 200),
+        ("/readyz?site=none", 404),
+        ("/f.txt", 404),
+    ] {
+        let mut wire = Wire::connect(admin_address(&site));
+        wire.send(format!("OPTIONS {target} HTTP/1.0\r\n\r\n"));
+        let reply = wire.reply("OPTIONS");
+        let found = (reply.status, reply.field("allow"));
+        assert_eq!(found, (expected, Some("GET, HEAD, OPTIONS")), "{target}");
+    }
 }
 
 #[test]

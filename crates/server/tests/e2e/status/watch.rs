@@ -96,7 +96,7 @@ fn a_terminal_shows_what_every_worker_does_until_q_or_control_c() {
             && shows(text, &["worker", "pid", "state", "time", "cpu"])
             && shows(text, &["default", " running ", " s ", "GET /held.php?in="])
             && shows(text, &["default", " idle "])
-            && shows(text, &["q: quit"])
+            && shows(text, &["q quit"])
     });
     site.allow("end");
     assert_eq!(held.reply("GET").text(), "done");

@@ -1,6 +1,8 @@
 //! Certificates and keys that change while the server runs.
 
+use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use howdah_sys::signal::{SIGHUP, SIGUSR2};
@@ -8,14 +10,14 @@ use howdah_sys::signal::{SIGHUP, SIGUSR2};
 use super::LISTEN;
 use super::client::{self, Authority, Certified, TlsClient, Trust};
 use crate::site::Site;
-use crate::support::{Folder, has_php, wait_until};
+use crate::support::{Folder, Setup, has_php, wait_until};
 
 fn site(folder: &Folder) -> Site {
     Site::configured(
         &[("a.txt", "x")],
         &format!(
-            "{LISTEN}[[site]]\nname = \"shop\"\nhosts = [\"a.example\"]\nroot = \"public\"\n\
-             php = false\n\
+            "{LISTEN}control = \"control\"\n[[site]]\nname = \"shop\"\nhosts = [\"a.example\"]\n\
+             root = \"public\"\nphp = false\n\
              tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\" }}\n",
             folder.path().display()
         ),
@@ -56,6 +58,55 @@ fn a_new_certificate_is_used_without_a_reload() {
     assert_eq!(kept.get("/a.txt").text(), "x", "the connection goes on");
     site.server.wait_for_log("site shop: its new certificate is in use");
     assert_eq!(site.server.front(), front, "the same process");
+}
+
+/// `howdah status`, its JSON for the site, and the answer to `/readyz`.
+fn told(site: &Site) -> [String; 3] {
+    let json = site.try_status(&["--json"]).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let error = json["sites"][0]["certificate_error"].as_str().unwrap_or_default().to_owned();
+    let mut control = UnixStream::connect(site.path().join("control")).unwrap();
+    control.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    control.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 "), "visitors get answers: {answer}");
+    [site.try_status(&[]).unwrap(), error, answer]
+}
+
+#[test]
+fn files_that_cannot_be_used_are_told_until_they_can() {
+    const WHY: &str = "a.key: the key does not belong to the certificate";
+    let authority = Authority::new();
+    let (first, second) = (authority.certify(&["a.example"]), authority.certify(&["a.example"]));
+    let folder = client::files(&[("a", &first)]);
+    let site = site(&folder);
+    let are_told = |expected: bool| {
+        let told = told(&site);
+        let are_whole = |text: &String| {
+            let parts = ["the former certificate stays in use: ", WHY, "is valid until "];
+            parts.iter().all(|part| text.contains(part))
+        };
+        match expected {
+            true => told.iter().all(are_whole),
+            false => !told.iter().any(|text| text.contains("stays in use")),
+        }
+    };
+    assert!(are_told(false));
+    folder.file("a.key", &second.key);
+    wait_until("it is told", || are_told(true));
+    // The plan of a new generation has it, too, and so has the answer to a reload.
+    let config = site.path().join("howdah.toml").display().to_string();
+    let (code, answer, _) = Setup::with(&["reload", "--config", &config]).run();
+    assert_eq!(code, Some(0), "{answer}");
+    assert!(answer.contains(WHY) && answer.contains("is valid until "), "{answer}");
+    wait_until("it is told again", || are_told(true));
+    // The former files are right as well.
+    folder.file("a.key", &first.key);
+    wait_until("nothing is told any more", || are_told(false));
+    folder.file("a.pem", "");
+    wait_until("something is told", || !are_told(false));
+    write(&folder, &second);
+    wait_until("nothing is told any more", || are_told(false));
 }
 
 /// PHP of the next generation does not start before a file is there.

@@ -1,0 +1,114 @@
+//! Mistakes in php.ini and in the files of its folders, as PHP's own parser finds them. Each
+//! program that runs PHP starts once for each php.ini, and runs no script.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, PipeReader, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, Instant};
+
+use howdah_sys::confinement::Confinement;
+use howdah_sys::process::{self, Pid, Program};
+use howdah_sys::signal::SIGKILL;
+use howdah_sys::{descriptor, poll};
+
+use crate::supervisor::environment::Environment;
+use crate::supervisor::generation_plan::{GenerationPlan, PoolPlan};
+use crate::supervisor::pool_log::is_of_ini_parser;
+
+/// Time that PHP gets to start. Mistakes that it finds later are not told.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes that are read of what PHP says.
+const MOST_BYTES: usize = 64 * 1024;
+
+/// Returns the mistakes, each with the sites that it concerns.
+pub(crate) fn mistakes(plan: &GenerationPlan, environment: &Environment) -> Vec<String> {
+    let mut starts: Vec<(&PoolPlan, Vec<&str>)> = Vec::new();
+    for pool in &plan.pools {
+        let is_same = |one: &PoolPlan| {
+            one.program == pool.program && one.settings.ini_file == pool.settings.ini_file
+        };
+        let site = pool.settings.pool.as_str();
+        match starts.iter_mut().find(|(one, _)| is_same(one)) {
+            Some((_, sites)) => sites.push(site),
+            None => starts.push((pool, vec![site])),
+        }
+    }
+    let mut found: Vec<(String, Vec<&str>)> = Vec::new();
+    for starts in starts.chunks(environment.processors.max(1)) {
+        let running: Vec<_> = starts.iter().map(|(pool, _)| start(pool, environment)).collect();
+        for (running, (_, sites)) in running.into_iter().zip(starts) {
+            // What cannot be started is told by others.
+            let said = running.and_then(|(pid, output)| listen(pid, output)).unwrap_or_default();
+            for line in said.lines().filter(|line| is_of_ini_parser(line.as_bytes())) {
+                match found.iter_mut().find(|(known, _)| known == line) {
+                    Some((_, known)) => known.extend(sites),
+                    None => found.push((line.to_owned(), sites.clone())),
+                }
+            }
+        }
+    }
+    let told = found.into_iter().map(|(mistake, sites)| {
+        let more = match sites.len() {
+            1 => String::new(),
+            many => format!(" and {} more", many - 1),
+        };
+        format!("site {}{more}: {mistake}; what follows there has no effect", sites[0])
+    });
+    told.collect()
+}
+
+/// Starts PHP as the user of the pool, with its php.ini. Returns what it says to standard error.
+fn start(pool: &PoolPlan, environment: &Environment) -> io::Result<(Pid, PipeReader)> {
+    let (reader, writer) = io::pipe()?;
+    descriptor::set_nonblocking(&reader)?;
+    let nothing = || File::options().read(true).write(true).open("/dev/null").map(OwnedFd::from);
+    // Code of the site is not for a check to run.
+    let mut arguments: Vec<&[u8]> = vec![
+        b"howdah-php",
+        b"run",
+        b"/dev/null",
+        b"--repeat",
+        b"0",
+        b"--admin",
+        b"opcache.preload=",
+    ];
+    if !pool.settings.ini_file.is_empty() {
+        arguments.extend([b"--ini-file", pool.settings.ini_file.as_bytes()]);
+    }
+    let program = Program {
+        path: CString::new(pool.program.as_os_str().as_bytes())?,
+        arguments: arguments.into_iter().map(CString::new).collect::<Result<_, _>>()?,
+        environment: environment.zygote_environment()?,
+        descriptors: vec![nothing()?, nothing()?, OwnedFd::from(writer)],
+        identity: pool.identity.clone(),
+        umask: pool.umask,
+        descriptor_limit: None,
+        death_signal: Some(SIGKILL),
+        confinement: Confinement::default(),
+    };
+    Ok((program.start()?, reader))
+}
+
+/// Returns what the program says until its end.
+fn listen(pid: Pid, mut output: PipeReader) -> io::Result<String> {
+    let until = Instant::now() + PATIENCE;
+    let (mut said, mut buffer) = (Vec::new(), [0; 4096]);
+    while said.len() < MOST_BYTES {
+        let left = until.saturating_duration_since(Instant::now());
+        if poll::readable(&[output.as_fd()], Some(left))? != [true] {
+            break;
+        }
+        match output.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(length) => said.extend_from_slice(&buffer[..length]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    // It may have ended.
+    let _ = pid.signal(SIGKILL);
+    process::wait(pid)?;
+    Ok(String::from_utf8_lossy(&said).into_owned())
+}
