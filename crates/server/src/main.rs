@@ -19,6 +19,7 @@ mod import;
 mod log;
 mod net;
 mod observe;
+mod operator_path;
 mod pipeline;
 mod protocols;
 mod quic;

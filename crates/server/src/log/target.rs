@@ -10,11 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use howdah_config::SystemLog;
-use howdah_files::LinkedPath;
-use howdah_sys::credentials;
 use howdah_sys::{descriptor, open, poll};
 
 use super::system_log::{LineKind, SystemLogSocket};
+use crate::operator_path;
 
 /// Bytes that a pipe accepts atomically (`PIPE_BUF` on Linux).
 pub(super) const ONE_PIECE: usize = 4096;
@@ -131,39 +130,7 @@ fn append(path: &Path) -> io::Result<OwnedFd> {
         // `/dev/stdout` is a link to what is no path.
         return open::append(&text(path)?);
     }
-    open::append_unlinked(&text(&resolved(path)?)?)
-}
-
-/// Returns the path without links, if each of them belongs to root, to the server's user or to the
-/// owner of the folder that it leads to. Where root serves, a link that is not root's must not lead
-/// out of its folder.
-fn resolved(path: &Path) -> io::Result<PathBuf> {
-    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::ErrorKind::IsADirectory.into());
-    };
-    let folder = LinkedPath::of(&std::path::absolute(folder)?)?;
-    let file = folder.real.join(name);
-    let found = match file.is_symlink() {
-        // The file belongs to this process, whoever owns its folder.
-        false => LinkedPath { real: file, ..folder },
-        true => LinkedPath::of(&file)?,
-    };
-    if let Some(link) = found.foreign_link {
-        return Err(io::Error::other(format!(
-            "the link {} belongs neither to root nor to the owner of the place that it leads to",
-            link.display()
-        )));
-    }
-    // Sites of one user could have lines written to each other's scripts.
-    let leads_away = |link: &Path| link.parent().is_none_or(|home| !found.real.starts_with(home));
-    match found.first_link.filter(|link| credentials::own_user() == 0 && leads_away(link)) {
-        None => Ok(found.real),
-        Some(link) => Err(io::Error::other(format!(
-            "the link {} leads out of its folder, where another site of the same user may be; \
-             make root the link's owner with `chown -h root`",
-            link.display()
-        ))),
-    }
+    open::append_unlinked(&text(&operator_path::resolved(path)?)?)
 }
 
 /// The end of the last line within the first [`ONE_PIECE`] bytes; the end of the first line if that

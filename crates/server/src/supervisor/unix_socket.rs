@@ -3,42 +3,51 @@
 //! Such a file may lie in a folder of a site's owner, who can put another file in its place at any
 //! moment. What is changed is therefore what was looked at, and never what a link leads to.
 
-use std::ffi::CString;
 use std::fs::{self, Permissions};
-use std::io;
-use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::ffi::OsStrExt;
+use std::io::{
+    self,
+    ErrorKind::{ConnectionRefused, NotFound},
+};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use howdah_sys::open::{self, Access, Lookup};
 use howdah_sys::process;
 use howdah_sys::socket::refuse_descriptors;
 use socket2::{Domain, SockAddr, Socket, Type};
+
+use crate::operator_path::{self, PathInFolder};
 
 /// Listens at `path`, for this process's user alone. Replaces a socket that no process listens on,
 /// as a server leaves it that was killed.
 ///
 /// # Errors
-/// `AddrInUse` if a program listens there; another kind of file is there; or the error of
-/// `bind(2)`.
+/// `AddrInUse` if a program listens there; another kind of file is there; a link leads to another's
+/// place, see [`operator_path::resolved`]; or the error of `bind(2)`.
 pub(super) fn bind(path: &Path) -> io::Result<UnixListener> {
-    if is_taken(path) {
+    let place = PathInFolder::unfollowed(path)?;
+    let file = place.in_process();
+    if is_taken(&file) {
         return Err(io::ErrorKind::AddrInUse.into());
     }
-    match fs::symlink_metadata(path) {
-        Ok(found) if found.file_type().is_socket() => fs::remove_file(path)?,
+    match fs::symlink_metadata(&file) {
+        Ok(found) if found.file_type().is_socket() => fs::remove_file(&file)?,
         Ok(_) => return Err(not_a_socket()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) if error.kind() == NotFound => {}
         Err(error) => return Err(error),
     }
     let former = process::set_umask(0o177);
-    let bound = UnixListener::bind(path);
+    // By the path that people know: the system's lists of sockets show it.
+    let bound = UnixListener::bind(&place.real);
     process::set_umask(former);
     let listener = bound?;
     prepare(&listener)?;
-    Ok(listener)
+    // A folder that was exchanged meanwhile has no socket that listens.
+    match is_taken(&file) {
+        true => Ok(listener),
+        false => Err(io::Error::other("a folder on its way was exchanged meanwhile")),
+    }
 }
 
 /// Sets the listener to non-blocking, and has it refuse descriptors from its clients.
@@ -52,31 +61,36 @@ pub(super) fn prepare(listener: &UnixListener) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a program listens at `path`. Does not wait for one that accepts no connection.
+/// Returns whether a program has a socket at `path`. Does not wait for one that accepts no
+/// connection.
 pub(super) fn is_taken(path: &Path) -> bool {
-    let connect = || {
+    let connect = |address: &SockAddr| {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
         socket.set_nonblocking(true)?;
-        socket.connect(&SockAddr::unix(path)?)
+        socket.connect(address)
     };
-    let connected: io::Result<()> = connect();
-    connected.map_or_else(|error| error.kind() == io::ErrorKind::WouldBlock, |()| true)
+    let Ok(address) = SockAddr::unix(path) else {
+        return false;
+    };
+    let connected: io::Result<()> = connect(&address);
+    // Others say that a program is busy, or that its socket is of another type.
+    connected.map_or_else(|error| !matches!(error.kind(), NotFound | ConnectionRefused), |()| true)
 }
 
 /// Gives the socket at `path` its owner, its group, each if there is one, and its permissions.
 ///
 /// # Errors
-/// The file is no socket, or the error of `open(2)`, `chown(2)` or `chmod(2)`.
+/// The file is no socket, a link leads to another's place, or the error of `open(2)`, `chown(2)` or
+/// `chmod(2)`.
 pub(super) fn give(
     path: &Path,
     owner: Option<u32>,
     group: Option<u32>,
     mode: u32,
 ) -> io::Result<()> {
-    let name = CString::new(path.as_os_str().as_bytes())?;
-    let opened = open::counted(&name, (Access::Point, false), Lookup::Full, &mut 0)?;
     // The file that is open, whatever is at its path by now.
-    let file = format!("/proc/self/fd/{}", opened.as_raw_fd());
+    let opened = PathInFolder::unfollowed(path)?.point()?;
+    let file = operator_path::path_of(&opened);
     if !fs::metadata(&file)?.file_type().is_socket() {
         return Err(not_a_socket());
     }

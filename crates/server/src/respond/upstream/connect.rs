@@ -19,6 +19,7 @@ use super::names::UpstreamNames;
 use super::reply::UpstreamFailure;
 use crate::body::Duplex;
 use crate::net::Transport;
+use crate::operator_path::{self, PathInFolder};
 use crate::tls::{handshake_advice, server_name};
 
 impl Duplex for TcpStream {
@@ -105,7 +106,9 @@ async fn open(
             let unconnected = UnixSocket::new_stream()?;
             // Older kernels cannot.
             let _ = refuse_descriptors(unconnected.as_fd());
-            unconnected.connect(socket).await
+            // Not with the front's rights to what a site's owner has linked to.
+            let file = PathInFolder::followed(socket)?.point()?;
+            unconnected.connect(operator_path::path_of(&file)).await
         };
         let stream = connect.await.map_err(UpstreamFailure::Unreachable)?;
         return encrypt(site, upstream, tls, stream).await;

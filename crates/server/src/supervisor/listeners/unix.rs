@@ -10,6 +10,7 @@ use howdah_config::ListenerSettings;
 use howdah_sys::credentials::{Identity, group_number};
 
 use super::super::unix_socket;
+use crate::operator_path::PathInFolder;
 
 /// Listens at `path`, at first for this process's user alone. See [`unix_socket::bind`].
 ///
@@ -27,11 +28,15 @@ pub(super) fn taken(path: &Path) -> Option<String> {
 /// Returns whether [`bind`] would succeed. Makes no socket at `path` itself, to which a client
 /// could connect in vain.
 pub(super) fn can_bind(path: &Path) -> bool {
-    let may_be_made = match fs::symlink_metadata(path) {
-        Ok(found) => found.file_type().is_socket() && taken(path).is_none(),
+    let Ok(place) = PathInFolder::unfollowed(path) else {
+        return false;
+    };
+    let file = place.in_process();
+    let may_be_made = match fs::symlink_metadata(&file) {
+        Ok(found) => found.file_type().is_socket() && taken(&file).is_none(),
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     };
-    let beside = path.with_file_name(format!(".{}", std::process::id()));
+    let beside = file.with_file_name(format!(".{}", std::process::id()));
     let is_made = may_be_made && UnixListener::bind(&beside).is_ok();
     if is_made {
         // One that cannot be removed is in nobody's way.
