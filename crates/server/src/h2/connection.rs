@@ -9,7 +9,7 @@
 //! ```
 //! The task reads and answers frames. Each request has a task of its own on the same thread.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
@@ -42,6 +42,8 @@ pub(super) struct H2Shared {
     /// The client, or the trusted proxy that the connection belongs to.
     pub(super) peer: Rc<Peer>,
     pub(super) outbox: Rc<Outbox>,
+    /// Bytes that the library holds for closed windows, in the client's account.
+    held_aside: Cell<usize>,
     pub(super) open: Rc<OpenRequests>,
     pub(super) updates: PriorityUpdates,
 }
@@ -101,6 +103,7 @@ pub(crate) async fn serve<T: Transport>(
         thread: Rc::clone(&thread),
         peer,
         outbox: Rc::default(),
+        held_aside: Cell::new(0),
         open: Rc::new(OpenRequests::new(task)),
         updates: PriorityUpdates::new(thread.config().http2.streams),
     });
@@ -213,8 +216,9 @@ impl<T: Transport> H2Connection<T> {
             let is_at_rest = wire.is_at_rest();
             drop(wire);
             if is_at_rest {
-                self.shared.outbox.set_aside();
+                self.shared.outbox.set_aside(|bytes| self.shared.hold_aside(bytes));
             }
+            self.shared.hold_aside(self.shared.outbox.aside());
             self.count_refusals(refusals);
             if lingers {
                 return Poll::Pending;
@@ -377,6 +381,17 @@ impl<T: Transport> H2Connection<T> {
 }
 
 impl H2Shared {
+    /// Counts `bytes` in the client's account that the library holds for closed windows. Returns
+    /// whether the account has room for them.
+    fn hold_aside(&self, bytes: usize) -> bool {
+        let clients = self.thread.clients();
+        let is_counted = clients.hold(self.peer.remote.ip(), self.held_aside.get(), bytes);
+        if is_counted {
+            self.held_aside.set(bytes);
+        }
+        is_counted
+    }
+
     fn say_excess(&self, excess: ExceededLimit) {
         let key = excess.key();
         self.thread.counters().count_limit("http2", key);
@@ -396,6 +411,12 @@ impl H2Shared {
     /// Logs an event of the connection.
     fn say(&self, what: &str) {
         self.thread.shared.log.say_of_client(Level::Info, None, self.peer.remote, what);
+    }
+}
+
+impl Drop for H2Shared {
+    fn drop(&mut self) {
+        self.hold_aside(0);
     }
 }
 

@@ -134,11 +134,17 @@ impl Outbox {
         }
     }
 
-    /// Sets aside what the crate holds. Call it when the crate has sent all that it may: what is
-    /// left waits for windows, and other sinks may have one.
-    pub(super) fn set_aside(&self) {
+    /// Bytes that the crate holds for windows that the client has closed.
+    pub(super) fn aside(&self) -> usize {
+        self.aside.get()
+    }
+
+    /// Sets aside what the crate holds, if `may_hold` allows so many bytes aside. Call it when the
+    /// crate has sent all that it may: what is left waits for windows, and other sinks may have
+    /// one.
+    pub(super) fn set_aside(&self, may_hold: impl FnOnce(usize) -> bool) {
         let (held, aside) = (self.held.get(), self.aside.get());
-        if held == 0 || held + aside > MOST_ASIDE {
+        if held == 0 || held + aside > MOST_ASIDE || !may_hold(held + aside) {
             return;
         }
         self.aside.set(held + aside);
@@ -239,18 +245,22 @@ mod tests {
         for _ in 0..MOST_ASIDE / MOST {
             held.push(outbox.chunk(vec![0; MOST]));
             assert!(outbox.poll_turn(&mut other, &mut context).is_pending());
-            outbox.set_aside();
+            outbox.set_aside(|_| true);
             assert!(outbox.poll_turn(&mut other, &mut context).is_ready());
         }
         let last = outbox.chunk(vec![0; MOST]);
-        outbox.set_aside();
+        outbox.set_aside(|_| true);
         assert!(outbox.poll_turn(&mut other, &mut context).is_pending(), "that is too much");
         // The first ones find their windows open.
         held.clear();
-        outbox.set_aside();
+        outbox.set_aside(|_| true);
         assert!(outbox.poll_turn(&mut other, &mut context).is_ready());
         drop(last);
         assert_eq!((outbox.held.get(), outbox.aside.get()), (0, 0));
+        let last = outbox.chunk(vec![0; MOST]);
+        outbox.set_aside(|bytes| bytes < MOST);
+        assert!(outbox.poll_turn(&mut other, &mut context).is_pending(), "the client's account");
+        drop(last);
     }
 
     #[test]
