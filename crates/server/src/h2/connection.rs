@@ -22,7 +22,7 @@ use howdah_config::Http2;
 use howdah_http::h2::{ExceededLimit, FrameLimits, Refusals};
 
 use super::outbox::{CHUNK, Chunk, Outbox};
-use super::stream;
+use super::tasks::{self, Job};
 use super::wire::{Io, LINGER, Wire};
 use crate::front::{OnlyTunnels, Thread};
 use crate::log::Level;
@@ -247,7 +247,7 @@ impl<T: Transport> H2Connection<T> {
         }
     }
 
-    /// Begins a request's task.
+    /// Has a task serve a request.
     fn begin(&mut self, request: http::Request<RecvStream>, mut respond: SendResponse<Chunk>) {
         let id = respond.stream_id().as_u32();
         self.wire.borrow_mut().take_request(id);
@@ -265,14 +265,13 @@ impl<T: Transport> H2Connection<T> {
         if self.served == self.shared.thread.config().limits.keep_alive_requests {
             self.drain();
         }
-        let (shared, open) = (Rc::clone(&self.shared), self.shared.open.begin());
-        let is_early = self.wire.borrow().is_early();
-        // In a box: the runtime moves a task when it begins and when it ends, and this one has
-        // almost 7 KB.
-        tokio::task::spawn_local(Box::pin(async move {
-            stream::serve(&shared, request, respond, is_early).await;
-            drop(open);
-        }));
+        tasks::begin(Job {
+            shared: Rc::clone(&self.shared),
+            request,
+            respond,
+            is_early: self.wire.borrow().is_early(),
+            open: self.shared.open.begin(),
+        });
     }
 
     /// Notes the priorities that have come.

@@ -87,6 +87,11 @@ impl Outbox {
         Poll::Pending
     }
 
+    /// Whether a sink may hand over a chunk, and none waits for its turn.
+    pub(super) fn is_free(&self) -> bool {
+        self.held.get() < MOST && self.waiting.borrow().is_empty()
+    }
+
     /// Ends the wait of a stream that has ended or has no window.
     pub(super) fn leave(&self, place: &SinkPlace) {
         self.waiting.borrow_mut().retain(|other| other.place.stream() != place.stream());
