@@ -13,4 +13,4 @@ mod response;
 pub use frames::{ExceededLimit, FrameLimits, FrameMeter, PERIOD, PREFACE};
 pub use refusals::{RefusalMeter, Refusals};
 pub use request::{PseudoFields, read_request};
-pub use response::{content_length, fields_to_send, trailers_to_send};
+pub use response::{content_length, is_sent, trailers_to_send};

@@ -4,7 +4,8 @@
 //! ```text
 //! connection   one task: accepts requests, ends the connection
 //! wire         the transport, as the crate reads and writes it: counts frames, collects output
-//! stream       one task per request: its stream, served by `streams`
+//! tasks        one for each request that is served, used again for the next ones
+//! stream       a request's stream, served by `streams`
 //! sink         the response's content (body::Sink)
 //! outbox       content that the crate holds, and whose turn it is
 //! ```
@@ -16,6 +17,7 @@ mod connection;
 mod outbox;
 mod sink;
 mod stream;
+mod tasks;
 mod wire;
 
 pub(crate) use self::connection::{run, serve};

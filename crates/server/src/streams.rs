@@ -3,6 +3,7 @@
 //! ```text
 //! exchange     one request: head → RequestContext; Response → head and content
 //! head         heads in the types of the `http` crate
+//! made_fields  the field lines of recent heads in these types
 //! request_body the request's content and interim responses (RequestStream)
 //! unread       the rest of a content that nobody has read
 //! tunnel       both directions of an extended CONNECT (body::TunnelEnd)
@@ -17,6 +18,7 @@
 
 mod exchange;
 mod head;
+mod made_fields;
 mod open;
 mod pace;
 mod priorities;
@@ -35,7 +37,7 @@ use http::Response;
 use http::request::Parts;
 
 pub(crate) use self::exchange::serve;
-pub(crate) use self::open::OpenRequests;
+pub(crate) use self::open::{OpenRequest, OpenRequests};
 pub(crate) use self::pace::Pace;
 pub(crate) use self::priorities::{PriorityUpdates, ResponsePriority, TooManyUpdates};
 pub(crate) use self::sink_place::SinkPlace;

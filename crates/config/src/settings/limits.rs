@@ -105,6 +105,12 @@ section! {
         /// Beyond it they go to an unlinked temporary file.
         spill_memory ("spill_memory"): usize as Size<usize> = 64 << 10,
             "Most forms and pages fit; a thousand slow readers still take only 64 MB.";
+        /// Bytes of responses that all requests of one client hold in memory while they wait for
+        /// the client. Beyond it further ones go to temporary files, whatever their length; 0 is at
+        /// once.
+        client_memory ("client_memory"): usize as Size<usize> = 16 << 20,
+            "256 responses of 64 KB. A client that opens thousands of streams and reads none of \
+             them takes no more.";
         /// Bytes of one response to a slow reader that are held in a temporary file; 0 is no file.
         /// Beyond it the script waits for its reader.
         spill_file ("spill_file"): u64 as Size<u64> = 1 << 30,

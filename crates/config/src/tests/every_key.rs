@@ -46,6 +46,7 @@ fn every_key_reaches_its_field() {
         htaccess_work = 7_000_000
         drain_timeout = "6m"
         spill_memory = "7K"
+        client_memory = "3M"
         spill_file = "8M"
         spill_total = "9M"
 
@@ -250,6 +251,7 @@ fn every_key_reaches_its_field() {
         htaccess_work: 7_000_000,
         drain_timeout: seconds(360),
         spill_memory: 7 << 10,
+        client_memory: 3 << 20,
         spill_file: 8 << 20,
         spill_total: Some(9 << 20),
     };

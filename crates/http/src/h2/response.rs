@@ -2,13 +2,11 @@
 
 use crate::{Fields, Method, ResponseHead, Status, h1, scan};
 
-/// Returns the field lines of `head` that are sent, in order. Date, Server and Content-Length come
+/// Returns whether a field line of a response's head is sent. Date, Server and Content-Length come
 /// from the protocol alone; the fields of an HTTP/1 connection, and those that cannot be sent, are
 /// left out.
-pub fn fields_to_send(head: &ResponseHead) -> impl Iterator<Item = (&[u8], &[u8])> {
-    head.fields.iter().filter(|(name, value)| {
-        !h1::is_of_connection(name) && scan::is_token(name) && scan::is_field_value(value)
-    })
+pub fn is_sent(name: &[u8], value: &[u8]) -> bool {
+    !h1::is_of_connection(name) && scan::is_token(name) && scan::is_field_value(value)
 }
 
 /// Returns the trailer fields that are sent, in order. Left out are those that say how the content
@@ -90,7 +88,8 @@ mod tests {
         ] {
             head.fields.push(name.as_bytes(), value.as_bytes());
         }
-        let sent: Vec<_> = fields_to_send(&head).map(|(_, value)| value).collect();
+        let sent = head.fields.iter().filter(|(name, value)| is_sent(name, value));
+        let sent: Vec<_> = sent.map(|(_, value)| value).collect();
         assert_eq!(sent, [&b"text/html"[..], b"a=1", b"b=2"]);
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Content goes from its source directly to the sink as long as the client takes it. Content that a
 //! slow client has not taken stays at its source, unless the source holds something scarce: then it
-//! goes into the [`Spool`], and a worker is free as soon as its script has ended.
+//! goes into the [`Spool`], and a worker is free as soon as its script has ended. Memory is scarce
+//! where the client's responses hold `client_memory` already.
 
 use std::future::poll_fn;
 use std::io;
@@ -16,7 +17,7 @@ use super::filtering::{FilterPlace, Filtering, TURN, rest};
 use super::residence::Residence;
 use super::source::{AvailableContent, Body, BodySource, SourceError};
 use super::spool::{Spool, SpoolLimits};
-use crate::net::{ConnectionError, Piece, SHORT_FILE, SendError};
+use crate::net::{ConnectionError, HeldMemory, Piece, SHORT_FILE, SendError};
 
 /// The destination of a response's content: the protocol's end of the pump.
 pub(crate) trait Sink {
@@ -88,13 +89,15 @@ impl From<TransformError> for PumpError {
 }
 
 /// Sends `body` through `filters` to `sink`. `promised` is the length that the head states, if it
-/// states one; never more bytes are sent. `place` is where the filters work. Returns the number of
-/// bytes that the client took, and how sending ended.
+/// states one; never more bytes are sent. `held` counts the memory of content that waits for the
+/// client; `place` is where the filters work. Returns the number of bytes that the client took, and
+/// how sending ended.
 pub(crate) async fn send(
     body: &mut Body,
     filters: &[Filter],
     promised: Option<u64>,
     limits: &SpoolLimits,
+    held: HeldMemory<'_>,
     place: FilterPlace<'_>,
     sink: &mut impl Sink,
 ) -> (u64, Result<(), PumpError>) {
@@ -115,7 +118,7 @@ pub(crate) async fn send(
         has_ended: false,
         left: promised.unwrap_or(u64::MAX),
         sent: 0,
-        spool: Spool::new(limits),
+        spool: Spool::new(limits, held),
         residence: Residence::new(limits),
         filtering: (!filters.is_empty()).then(|| Box::new(Filtered::new(filters, place))),
         turn: 0,
@@ -243,6 +246,7 @@ impl Pump<'_> {
         }
         self.failure = Some(error);
         self.has_ended = true;
+        self.spool.complete();
         self.body.release();
         Ok(())
     }
@@ -284,7 +288,9 @@ impl Pump<'_> {
                 return Ok(PumpStep::Again);
             }
         }
-        if !(available.is_urgent && self.has_room(context)?) {
+        let own = self.body.own_memory();
+        let is_excess = own > 0 && !self.spool.holds_beside(own);
+        if !((available.is_urgent || is_excess) && self.has_room(context)?) {
             return Ok(PumpStep::Wait);
         }
         let (piece, most) = (self.body.piece(), available.bytes.min(STEP));
@@ -292,6 +298,9 @@ impl Pump<'_> {
         self.take(count);
         if available.is_last && count == available.bytes {
             self.end()?;
+            if is_excess {
+                *self.body = Body::none();
+            }
         }
         Ok(PumpStep::Again)
     }
@@ -427,6 +436,7 @@ impl Pump<'_> {
             return Err(PumpError::Short);
         }
         self.has_ended = true;
+        self.spool.complete();
         self.body.release();
         Ok(())
     }

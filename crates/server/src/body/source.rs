@@ -162,6 +162,16 @@ impl Body {
         }
     }
 
+    /// Returns the bytes that are in memory for this body alone.
+    pub(super) fn own_memory(&self) -> usize {
+        match self {
+            Body::Buffer(bytes, sent) => bytes.len() - sent,
+            Body::Memory(bytes, range) if Rc::strong_count(bytes) == 1 => range.len(),
+            Body::Shared(bytes, range) if Arc::strong_count(bytes) == 1 => range.len(),
+            _ => 0,
+        }
+    }
+
     /// Returns whether all content is in memory or in files.
     pub(crate) fn is_stored(&self) -> bool {
         !matches!(self, Body::Script(_) | Body::Stream(_))

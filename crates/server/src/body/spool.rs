@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::storage::{ReadBack, Storage, StorageCall, StorageRefusal, StoredFile, WriteResult};
-use crate::net::Piece;
+use crate::net::{HeldMemory, Piece};
 
 /// Bytes on their way to a client, in order: `memory`, then those of the tail.
 #[derive(Debug)]
@@ -17,6 +17,10 @@ pub(super) struct Spool<'s> {
     sent: usize,
     tail: Option<Box<Tail>>,
     limits: &'s SpoolLimits,
+    /// The bytes in memory, in the client's account.
+    held: HeldMemory<'s>,
+    /// Nothing more is appended.
+    is_complete: bool,
     /// A refusal was reported.
     is_reported: bool,
 }
@@ -61,14 +65,19 @@ pub(crate) struct SpoolLimits {
 
 /// Bytes that are written to the file, or read back, at a time.
 const PIECE: usize = 64 * 1024;
+/// Bytes that are read back at a time for a client whose account is full. They are not counted.
+const SMALL_PIECE: usize = 4 * 1024;
 
 impl<'s> Spool<'s> {
-    pub(super) fn new(limits: &'s SpoolLimits) -> Spool<'s> {
+    /// An empty spool, whose memory is counted as `held`.
+    pub(super) fn new(limits: &'s SpoolLimits, held: HeldMemory<'s>) -> Spool<'s> {
         Spool {
             memory: Vec::new(),
             sent: 0,
             tail: None,
             limits,
+            held,
+            is_complete: false,
             is_reported: false,
         }
     }
@@ -117,6 +126,27 @@ impl<'s> Spool<'s> {
         result
     }
 
+    /// Returns whether the client's account has room for `bytes` that the response holds beside
+    /// the spool. Without a file they have no other place.
+    pub(super) fn holds_beside(&mut self, bytes: usize) -> bool {
+        self.limits.file == 0 || self.held.hold(bytes + self.memory.len() - self.sent)
+    }
+
+    /// Returns the bytes that are in memory, also on their way to the file.
+    #[cfg(test)]
+    pub(super) fn in_memory(&self) -> usize {
+        let tail = self.tail.as_ref();
+        let tail = tail.map_or(0, |tail| tail.pending.capacity() + tail.writing as usize);
+        self.memory.capacity() + tail
+    }
+
+    /// Notes that nothing more is appended. What waits to be written for more to come is written
+    /// now, unless the client's account has room for it.
+    pub(super) fn complete(&mut self) {
+        self.is_complete = true;
+        self.hand_over();
+    }
+
     /// Returns the buffer that takes the next `count` bytes.
     fn destination(&mut self, count: usize) -> &mut Vec<u8> {
         let SpoolLimits { memory, file, storage, site } = self.limits;
@@ -125,7 +155,8 @@ impl<'s> Spool<'s> {
                 self.memory.drain(..self.sent);
                 self.sent = 0;
             }
-            if *file == 0 || self.memory.len() - self.sent + count <= *memory {
+            let length = self.memory.len() - self.sent + count;
+            if *file == 0 || (length <= *memory && self.held.hold(length)) {
                 return &mut self.memory;
             }
         }
@@ -152,13 +183,15 @@ impl<'s> Spool<'s> {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<io::Result<Option<(Piece<'_>, bool)>>> {
+        self.poll_job(context)?;
+        if self.is_complete {
+            self.hand_over();
+            // As in `poll_room`.
+            self.poll_job(context)?;
+        }
         while self.sent == self.memory.len() {
             self.memory.clear();
             self.sent = 0;
-            self.poll_job(context)?;
-            if self.sent < self.memory.len() {
-                break;
-            }
             let Some(tail) = &mut self.tail else {
                 return Poll::Ready(Ok(None));
             };
@@ -166,13 +199,19 @@ impl<'s> Spool<'s> {
                 return Poll::Pending;
             }
             if tail.read < tail.written {
+                let most = match self.held.hold(PIECE) {
+                    true => PIECE,
+                    false => SMALL_PIECE,
+                };
                 let mut buffer = std::mem::take(&mut self.memory);
-                buffer.resize(PIECE.min((tail.written - tail.read) as usize), 0);
+                buffer.resize(most.min((tail.written - tail.read) as usize), 0);
+                buffer.shrink_to(most);
                 tail.job = Some(FileJob::Read(tail.file.read(tail.read, buffer)));
             } else {
                 self.memory = std::mem::take(&mut tail.pending);
                 self.tail = None;
             }
+            self.poll_job(context)?;
         }
         let piece = Piece::Memory(&self.memory[self.sent..]);
         Poll::Ready(Ok(Some((piece, self.tail.is_none()))))
@@ -207,7 +246,7 @@ impl<'s> Spool<'s> {
                     tail.pending = bytes;
                     tail.is_refused = true;
                     self.report(&StorageRefusal::Disk(error));
-                } else if tail.pending.is_empty() {
+                } else if tail.pending.is_empty() && !self.is_complete {
                     tail.pending = bytes;
                 }
             }
@@ -229,12 +268,17 @@ impl<'s> Spool<'s> {
         Ok(())
     }
 
-    /// Has the pending bytes written, if there are enough of them.
+    /// Has the pending bytes written, if there are enough of them, or no others come and the
+    /// client's account has no room for them.
     fn hand_over(&mut self) {
         let Some(tail) = &mut self.tail else {
             return;
         };
-        if tail.pending.len() < PIECE || tail.job.is_some() || tail.is_refused {
+        if tail.pending.is_empty() || tail.job.is_some() || tail.is_refused {
+            return;
+        }
+        let in_memory = self.memory.len() - self.sent + tail.pending.len();
+        if tail.pending.len() < PIECE && !(self.is_complete && !self.held.hold(in_memory)) {
             return;
         }
         tail.writing = tail.pending.len() as u64;

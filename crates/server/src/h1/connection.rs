@@ -437,7 +437,8 @@ impl<T: Transport> H1Connection<T> {
         let mut sink = H1Sink::new(&mut self.wire, &mut work.out, framing);
         let limits = self.thread.spool_limits(site);
         let place = self.thread.filter_place(site, &self.peer);
-        body::send(body, filters, promised, limits, place, &mut sink).await
+        let held = self.thread.held_memory(&self.peer);
+        body::send(body, filters, promised, limits, held, place, &mut sink).await
     }
 
     pub(super) fn situation<'s>(

@@ -9,7 +9,7 @@
 //! ```
 //! The task reads and answers frames. Each request has a task of its own on the same thread.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
@@ -22,7 +22,7 @@ use howdah_config::Http2;
 use howdah_http::h2::{ExceededLimit, FrameLimits, Refusals};
 
 use super::outbox::{CHUNK, Chunk, Outbox};
-use super::stream;
+use super::tasks::{self, Job};
 use super::wire::{Io, LINGER, Wire};
 use crate::front::{OnlyTunnels, Thread};
 use crate::log::Level;
@@ -42,6 +42,8 @@ pub(super) struct H2Shared {
     /// The client, or the trusted proxy that the connection belongs to.
     pub(super) peer: Rc<Peer>,
     pub(super) outbox: Rc<Outbox>,
+    /// Bytes that the library holds for closed windows, in the client's account.
+    held_aside: Cell<usize>,
     pub(super) open: Rc<OpenRequests>,
     pub(super) updates: PriorityUpdates,
 }
@@ -101,6 +103,7 @@ pub(crate) async fn serve<T: Transport>(
         thread: Rc::clone(&thread),
         peer,
         outbox: Rc::default(),
+        held_aside: Cell::new(0),
         open: Rc::new(OpenRequests::new(task)),
         updates: PriorityUpdates::new(thread.config().http2.streams),
     });
@@ -213,8 +216,9 @@ impl<T: Transport> H2Connection<T> {
             let is_at_rest = wire.is_at_rest();
             drop(wire);
             if is_at_rest {
-                self.shared.outbox.set_aside();
+                self.shared.outbox.set_aside(|bytes| self.shared.hold_aside(bytes));
             }
+            self.shared.hold_aside(self.shared.outbox.aside());
             self.count_refusals(refusals);
             if lingers {
                 return Poll::Pending;
@@ -243,7 +247,7 @@ impl<T: Transport> H2Connection<T> {
         }
     }
 
-    /// Begins a request's task.
+    /// Has a task serve a request.
     fn begin(&mut self, request: http::Request<RecvStream>, mut respond: SendResponse<Chunk>) {
         let id = respond.stream_id().as_u32();
         self.wire.borrow_mut().take_request(id);
@@ -261,14 +265,13 @@ impl<T: Transport> H2Connection<T> {
         if self.served == self.shared.thread.config().limits.keep_alive_requests {
             self.drain();
         }
-        let (shared, open) = (Rc::clone(&self.shared), self.shared.open.begin());
-        let is_early = self.wire.borrow().is_early();
-        // In a box: the runtime moves a task when it begins and when it ends, and this one has
-        // almost 7 KB.
-        tokio::task::spawn_local(Box::pin(async move {
-            stream::serve(&shared, request, respond, is_early).await;
-            drop(open);
-        }));
+        tasks::begin(Job {
+            shared: Rc::clone(&self.shared),
+            request,
+            respond,
+            is_early: self.wire.borrow().is_early(),
+            open: self.shared.open.begin(),
+        });
     }
 
     /// Notes the priorities that have come.
@@ -377,6 +380,17 @@ impl<T: Transport> H2Connection<T> {
 }
 
 impl H2Shared {
+    /// Counts `bytes` in the client's account that the library holds for closed windows. Returns
+    /// whether the account has room for them.
+    fn hold_aside(&self, bytes: usize) -> bool {
+        let clients = self.thread.clients();
+        let is_counted = clients.hold(self.peer.remote.ip(), self.held_aside.get(), bytes);
+        if is_counted {
+            self.held_aside.set(bytes);
+        }
+        is_counted
+    }
+
     fn say_excess(&self, excess: ExceededLimit) {
         let key = excess.key();
         self.thread.counters().count_limit("http2", key);
@@ -396,6 +410,12 @@ impl H2Shared {
     /// Logs an event of the connection.
     fn say(&self, what: &str) {
         self.thread.shared.log.say_of_client(Level::Info, None, self.peer.remote, what);
+    }
+}
+
+impl Drop for H2Shared {
+    fn drop(&mut self) {
+        self.hold_aside(0);
     }
 }
 

@@ -87,6 +87,11 @@ impl Outbox {
         Poll::Pending
     }
 
+    /// Whether a sink may hand over a chunk, and none waits for its turn.
+    pub(super) fn is_free(&self) -> bool {
+        self.held.get() < MOST && self.waiting.borrow().is_empty()
+    }
+
     /// Ends the wait of a stream that has ended or has no window.
     pub(super) fn leave(&self, place: &SinkPlace) {
         self.waiting.borrow_mut().retain(|other| other.place.stream() != place.stream());
@@ -134,11 +139,17 @@ impl Outbox {
         }
     }
 
-    /// Sets aside what the crate holds. Call it when the crate has sent all that it may: what is
-    /// left waits for windows, and other sinks may have one.
-    pub(super) fn set_aside(&self) {
+    /// Bytes that the crate holds for windows that the client has closed.
+    pub(super) fn aside(&self) -> usize {
+        self.aside.get()
+    }
+
+    /// Sets aside what the crate holds, if `may_hold` allows so many bytes aside. Call it when the
+    /// crate has sent all that it may: what is left waits for windows, and other sinks may have
+    /// one.
+    pub(super) fn set_aside(&self, may_hold: impl FnOnce(usize) -> bool) {
         let (held, aside) = (self.held.get(), self.aside.get());
-        if held == 0 || held + aside > MOST_ASIDE {
+        if held == 0 || held + aside > MOST_ASIDE || !may_hold(held + aside) {
             return;
         }
         self.aside.set(held + aside);
@@ -239,18 +250,22 @@ mod tests {
         for _ in 0..MOST_ASIDE / MOST {
             held.push(outbox.chunk(vec![0; MOST]));
             assert!(outbox.poll_turn(&mut other, &mut context).is_pending());
-            outbox.set_aside();
+            outbox.set_aside(|_| true);
             assert!(outbox.poll_turn(&mut other, &mut context).is_ready());
         }
         let last = outbox.chunk(vec![0; MOST]);
-        outbox.set_aside();
+        outbox.set_aside(|_| true);
         assert!(outbox.poll_turn(&mut other, &mut context).is_pending(), "that is too much");
         // The first ones find their windows open.
         held.clear();
-        outbox.set_aside();
+        outbox.set_aside(|_| true);
         assert!(outbox.poll_turn(&mut other, &mut context).is_ready());
         drop(last);
         assert_eq!((outbox.held.get(), outbox.aside.get()), (0, 0));
+        let last = outbox.chunk(vec![0; MOST]);
+        outbox.set_aside(|bytes| bytes < MOST);
+        assert!(outbox.poll_turn(&mut other, &mut context).is_pending(), "the client's account");
+        drop(last);
     }
 
     #[test]

@@ -131,6 +131,22 @@ impl<'s> H2Sink<'s> {
 }
 
 impl body::Sink for H2Sink<'_> {
+    /// Takes short content that need not wait.
+    fn take_whole(&mut self, content: &[u8]) -> bool {
+        if content.len() > CHUNK || self.trailers.is_some() || !self.outbox.is_free() {
+            return false;
+        }
+        let stream = self.stream.get_mut();
+        stream.reserve_capacity(content.len());
+        if stream.capacity() < content.len() {
+            return false;
+        }
+        let mut bytes = self.outbox.buffer(content.len());
+        bytes.copy_from_slice(content);
+        // A stream that is broken is found so at its end.
+        self.hand_over(bytes, true).is_ok()
+    }
+
     fn poll_send(
         &mut self,
         piece: Piece<'_>,

@@ -15,11 +15,13 @@ use bytes::Bytes;
 use super::connection::H3Shared;
 use super::outgoing::Outgoing;
 use crate::body;
-use crate::net::{ConnectionError, Piece, SendError};
+use crate::net::{ConnectionError, HeldMemory, Piece, SendError};
 use crate::streams::{Pace, ResetCause, StreamSink, trailer_map};
 
 /// Bytes of a DATA frame.
 const CHUNK: usize = 32 * 1024;
+/// Bytes of one for a client whose account is full. They are not counted.
+const SMALL_CHUNK: usize = 4 * 1024;
 
 /// A response that is being sent.
 pub(super) struct H3Sink<'s> {
@@ -27,6 +29,8 @@ pub(super) struct H3Sink<'s> {
     stream: &'s RefCell<RequestStream<Outgoing, Bytes>>,
     outgoing: &'s Outgoing,
     pace: Pace<'s>,
+    /// The frame that QUIC has not taken completely, in the client's account.
+    held: HeldMemory<'s>,
     has_ended: bool,
     /// `None`: no fields follow the content, or they were handed over.
     trailers: Option<body::Trailers>,
@@ -44,6 +48,7 @@ impl<'s> H3Sink<'s> {
             stream,
             outgoing,
             pace: Pace::new(&shared.thread),
+            held: shared.thread.held_memory(&shared.peer),
             has_ended: false,
             trailers: None,
         }
@@ -91,7 +96,10 @@ impl body::Sink for H3Sink<'_> {
             return Poll::Ready(Ok(0));
         }
         ready!(self.poll_room(context))?;
-        let room = usize::try_from(all).map_or(CHUNK, |all| all.min(CHUNK));
+        let mut room = usize::try_from(all).map_or(CHUNK, |all| all.min(CHUNK));
+        if room > SMALL_CHUNK && !self.held.hold(room) {
+            room = SMALL_CHUNK;
+        }
         let mut bytes = vec![0; room];
         let count = piece.read(&mut bytes).map_err(SendError::of_reading)?;
         bytes.truncate(count);

@@ -3,6 +3,8 @@
 //! A client is an IPv4 address or an IPv6 network. The tables are divided into shards with a lock
 //! each; a lock is held for one look-up. Where no rate is configured, a request touches none.
 
+mod held_memory;
+
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,6 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use howdah_config::{Config, Count, Rate};
+
+pub(crate) use self::held_memory::HeldMemory;
 
 /// Connections that no client is refused because of `"auto"`.
 const FEW: usize = 256;
@@ -34,6 +38,9 @@ pub(crate) struct Clients {
     tunnels: Box<[SiteTunnels]>,
     state: RandomState,
     shards: Box<[Mutex<Shard>]>,
+    /// Bytes of `client_memory` that are in use, by the hash of the client's network.
+    held: Box<[AtomicUsize]>,
+    most_held: usize,
     began: Instant,
 }
 
@@ -121,6 +128,8 @@ impl Clients {
             rates: sites.chain([server]).collect(),
             state: RandomState::new(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            held: (0..held_memory::ACCOUNTS).map(|_| AtomicUsize::new(0)).collect(),
+            most_held: limits.client_memory,
             began: Instant::now(),
         }
     }

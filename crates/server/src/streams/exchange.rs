@@ -207,7 +207,8 @@ impl<S: Stream> StreamExchange<'_, S> {
         } else {
             let limits = thread.spool_limits(site);
             let place = thread.filter_place(site, self.stream.connection_peer());
-            body::send(body, filters, promised, limits, place, &mut sink).await
+            let held = thread.held_memory(&self.peer);
+            body::send(body, filters, promised, limits, held, place, &mut sink).await
         };
         match &result {
             Ok(()) => {}

@@ -1,10 +1,12 @@
 //! Heads in the types of the `http` crate, which the `h2` and `h3` crates share.
 
-use howdah_http::h2::{PseudoFields, content_length, fields_to_send, read_request};
+use howdah_http::h2::{PseudoFields, content_length, read_request};
 use howdah_http::{Limits, Method, Refusal, Request, ResponseHead, Version};
-use http::header::{ALT_SVC, CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, SERVER};
+use http::header::{ALT_SVC, CONTENT_LENGTH, DATE, HeaderMap, HeaderValue, SERVER};
 use http::request::Parts;
 use http::{Response, StatusCode};
+
+use super::made_fields::{self, made};
 
 /// Reads the head of a request of that version into `into`. `protocol`: that of an extended
 /// CONNECT. `ends`: no content follows. `is_proxied`: a trusted proxy brings the request. Returns
@@ -43,38 +45,37 @@ pub(super) fn response(
     date: &[u8],
     alternative: Option<&HeaderValue>,
 ) -> Response<()> {
-    let mut made = interim(head);
-    let fields = made.headers_mut();
+    let mut response = interim(head);
+    let fields = response.headers_mut();
     if let Some(alternative) = alternative {
         fields.entry(ALT_SVC).or_insert_with(|| alternative.clone());
     }
     fields.insert(SERVER, HeaderValue::from_static("Howdah"));
-    if let Ok(date) = HeaderValue::from_bytes(date) {
+    if let Some(date) = made_fields::date(date) {
         fields.insert(DATE, date);
     }
     if let Some(length) = content_length(method, head, length) {
         fields.insert(CONTENT_LENGTH, length.into());
     }
-    made
+    response
 }
 
 /// Returns the head of an interim response, which has its own fields only.
 pub(super) fn interim(head: &ResponseHead) -> Response<()> {
-    let mut made = Response::new(());
-    *made.status_mut() =
+    let mut response = Response::new(());
+    *response.status_mut() =
         StatusCode::from_u16(head.status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut fields = HeaderMap::with_capacity(head.fields.len().min(MOST_FIELDS) + 3);
-    for (name, value) in fields_to_send(head) {
-        // Both were checked. A head with more fields than the map takes is sent without the rest.
-        if let (Ok(name), Ok(value)) =
-            (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
+    for (name, value) in head.fields.iter() {
+        // A head with more fields than the map takes is sent without the rest.
+        if let Some((name, value)) = made(name, value)
             && fields.try_append(name, value).is_err()
         {
             break;
         }
     }
-    *made.headers_mut() = fields;
-    made
+    *response.headers_mut() = fields;
+    response
 }
 
 /// Fields for which room is made at once.

@@ -5,6 +5,7 @@ pub mod client;
 pub mod frames;
 mod head;
 mod life;
+mod memory;
 mod programs;
 mod streams;
 mod unread;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
+use howdah_config::Config;
 use howdah_files::FileStore;
 use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
@@ -18,6 +19,7 @@ use super::*;
 use crate::body::Unchunked;
 use crate::body::storage::{Storage, StorageLimits};
 use crate::crew::{ClientNetwork, Crew, JobOrigin, QueueBounds};
+use crate::net::Clients;
 
 /// A source that takes its turns one after the other.
 #[derive(Debug, Default)]
@@ -168,14 +170,15 @@ struct Pumped {
 
 fn pump(mut body: Body, filters: &[Filter], promised: Option<u64>, refuses: usize) -> Pumped {
     let mut sink = Slow::new(3, refuses);
-    let (limits, crew) = (limits(), crew());
+    let (limits, crew, clients) = (limits(), crew(), clients(1 << 20));
     let runtime = Builder::new_current_thread()
         .enable_all()
         .build_local(tokio::runtime::LocalOptions::default())
         .expect("an event loop");
     let (bytes, result) = runtime.block_on(async {
         let turns = Arc::new(Semaphore::new(1));
-        let sent = send(&mut body, filters, promised, &limits, place(&turns, &crew), &mut sink);
+        let (held, place) = (held(&clients), place(&turns, &crew));
+        let sent = send(&mut body, filters, promised, &limits, held, place, &mut sink);
         tokio::time::timeout(Duration::from_secs(20), sent).await.expect("it ends")
     });
     Pumped { bytes, result, sink }
@@ -206,14 +209,31 @@ fn limits() -> SpoolLimits {
     }
 }
 
+/// Clients that may hold `most` bytes of memory each.
+fn clients(most: usize) -> Clients {
+    let text =
+        format!("[limits]\nclient_memory = {most}\n[[site]]\nroot = \"/srv\"\nphp = false\n");
+    Clients::new(&Config::parse(&text, "test.toml").expect("the configuration is right"))
+}
+
+/// The account of a client.
+fn held(clients: &Clients) -> HeldMemory<'_> {
+    HeldMemory::of(clients, IpAddr::from([192, 0, 2, 1]))
+}
+
 /// A pump that sends `left` bytes of a body at most.
-fn unfiltered<'p>(body: &'p mut Body, left: u64, limits: &'p SpoolLimits) -> Pump<'p> {
+fn unfiltered<'p>(
+    body: &'p mut Body,
+    left: u64,
+    limits: &'p SpoolLimits,
+    clients: &'p Clients,
+) -> Pump<'p> {
     Pump {
         body,
         has_ended: false,
         left,
         sent: 0,
-        spool: Spool::new(limits),
+        spool: Spool::new(limits, held(clients)),
         residence: Residence::new(limits),
         filtering: None,
         turn: 0,
@@ -254,12 +274,12 @@ fn urgent_content_is_taken_from_the_source_while_the_client_takes_nothing() {
     let steps = [Turn::Urge, Turn::Say(b"abcdefgh")];
     let mut body = Scripted::body(&steps);
     let mut sink = Slow::new(3, usize::MAX);
-    let limits = limits();
+    let (limits, clients) = (limits(), clients(1 << 20));
     for (is_urgent, left) in [(true, 0), (false, 8)] {
         if !is_urgent {
             body = Scripted::body(&steps[1..]);
         }
-        let mut pump = unfiltered(&mut body, u64::MAX, &limits);
+        let mut pump = unfiltered(&mut body, u64::MAX, &limits, &clients);
         let mut context = Context::from_waker(Waker::noop());
         for _ in 0..5 {
             assert!(pump.poll(&mut sink, &mut context).is_pending());
@@ -268,14 +288,53 @@ fn urgent_content_is_taken_from_the_source_while_the_client_takes_nothing() {
     }
 }
 
+/// Content of a response alone goes into the file, content that others share stays where it is.
+#[test]
+fn a_client_whose_account_is_full_has_its_content_in_files() {
+    let runtime = Builder::new_current_thread().enable_all().build().expect("an event loop");
+    runtime.block_on(async {
+        let limits = SpoolLimits { file: 1 << 20, ..limits() };
+        let shared: Rc<[u8]> = vec![b'x'; 100_000].into();
+        for (most, in_file) in [(1 << 20, 0), (1000, 100_000)] {
+            let clients = clients(most);
+            for mut body in [Body::Buffer(shared.to_vec(), 0), Body::whole(Rc::clone(&shared))] {
+                let is_own = body.own_memory() > 0;
+                let mut sink = Slow::new(30_000, usize::MAX);
+                let mut pump = unfiltered(&mut body, 100_000, &limits, &clients);
+                let expected = if is_own { in_file } else { 0 };
+                // Threads of the storage write. The sink wakes the pump until they have written.
+                poll_fn(|context| {
+                    assert!(pump.poll(&mut sink, context).is_pending());
+                    let in_memory = pump.body.own_memory() + pump.spool.in_memory();
+                    match limits.storage.usage().1 == expected
+                        && (expected == 0 || in_memory < 10_000)
+                    {
+                        true => Poll::Ready(()),
+                        false => Poll::Pending,
+                    }
+                })
+                .await;
+                sink.refuses = 0;
+                poll_fn(|context| pump.poll(&mut sink, context)).await.expect("it is sent");
+                assert!(sink.taken.concat() == *shared);
+                drop(pump);
+                // A thread of the storage closes the file.
+                while limits.storage.usage().1 > 0 {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            }
+        }
+    });
+}
+
 #[test]
 fn a_source_that_says_little_without_end_leaves_other_connections_their_turn() {
     // Content that is sent, and content beyond the promised length, which is discarded.
     for left in [u64::MAX, 0] {
         let mut body = Scripted::body(&vec![Turn::Say(b"x"); 10_000]);
         let mut sink = Slow::new(3, 0);
-        let limits = limits();
-        let mut pump = unfiltered(&mut body, left, &limits);
+        let (limits, clients) = (limits(), clients(1 << 20));
+        let mut pump = unfiltered(&mut body, left, &limits, &clients);
         let mut context = Context::from_waker(Waker::noop());
         assert!(pump.poll(&mut sink, &mut context).is_pending(), "{left}");
         assert!(!sink.is_finished);

@@ -1,6 +1,10 @@
 use super::super::storage::StorageLimits;
 use super::*;
+use crate::net::Clients;
+use howdah_config::Config;
 use std::future::poll_fn;
+use std::net::IpAddr;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -17,6 +21,15 @@ fn limits(memory: usize, file: u64, total: u64) -> (SpoolLimits, Arc<AtomicUsize
     };
     let storage = Arc::new(Storage::new(sites, Box::new(report)));
     (SpoolLimits { memory, file, storage, site: 0 }, reports)
+}
+
+/// A spool of a client whose account is never full.
+fn empty(limits: &SpoolLimits) -> Spool<'_> {
+    static CLIENTS: LazyLock<Clients> = LazyLock::new(|| {
+        let text = "[[site]]\nroot = \"/srv\"\nphp = false\n";
+        Clients::new(&Config::parse(text, "test.toml").expect("the configuration is right"))
+    });
+    Spool::new(limits, HeldMemory::of(&CLIENTS, IpAddr::from([192, 0, 2, 1])))
 }
 
 fn run(test: impl Future<Output = ()>) {
@@ -58,7 +71,7 @@ fn keeps_the_order_over_memory_and_file() {
     run(async {
         let (limits, _) = limits(1000, 10 << 20, 10 << 20);
         let text = text(1 << 20);
-        let mut spool = Spool::new(&limits);
+        let mut spool = empty(&limits);
         for piece in text.chunks(7000) {
             assert!(has_room(&mut spool).await);
             spool.push(piece);
@@ -81,7 +94,7 @@ fn any_order_of_appending_and_taking_loses_nothing() {
         let text = text(600_000);
         for seed in 0..40_u32 {
             let (limits, _) = limits(5000, 200_000, if seed % 3 == 0 { 150_000 } else { 1 << 20 });
-            let mut spool = Spool::new(&limits);
+            let mut spool = empty(&limits);
             let (mut pushed, mut all, mut random) = (0, Vec::new(), seed);
             while all.len() < text.len() {
                 random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -109,7 +122,7 @@ fn any_order_of_appending_and_taking_loses_nothing() {
 fn is_full_at_its_limits() {
     run(async {
         let (limits, reports) = limits(4, 100_000, 1 << 20);
-        let mut spool = Spool::new(&limits);
+        let mut spool = empty(&limits);
         let mut held = 0;
         while has_room(&mut spool).await {
             spool.push(&[0; 10_000]);
@@ -118,7 +131,7 @@ fn is_full_at_its_limits() {
         assert_eq!(held, 100_000);
         assert_eq!(reports.load(Ordering::Relaxed), 0);
         let small = SpoolLimits { file: 0, ..limits.clone() };
-        let mut small = Spool::new(&small);
+        let mut small = empty(&small);
         small.push(b"abcd");
         assert!(!has_room(&mut small).await);
     });
@@ -128,7 +141,7 @@ fn is_full_at_its_limits() {
 fn a_budget_without_room_makes_the_source_wait_and_is_reported_once() {
     run(async {
         let (limits, reports) = limits(0, 1 << 30, 200_000);
-        let mut spool = Spool::new(&limits);
+        let mut spool = empty(&limits);
         let mut held = 0;
         for _ in 0..3 {
             while has_room(&mut spool).await {
@@ -152,7 +165,7 @@ fn a_budget_without_room_makes_the_source_wait_and_is_reported_once() {
 fn memory_is_bounded_however_long_a_client_lags_behind() {
     run(async {
         let (limits, _) = limits(10_000, 0, 0);
-        let mut spool = Spool::new(&limits);
+        let mut spool = empty(&limits);
         spool.push(&[0; 5000]);
         for _ in 0..1000 {
             spool.push(&[0; 1000]);
@@ -167,7 +180,7 @@ fn a_disk_that_does_not_answer_makes_the_source_wait_and_nothing_else() {
     run(async {
         let (limits, _) = limits(10_000, 1 << 30, 1 << 30);
         let hanging = limits.storage.hang();
-        let mut spool = Spool::new(&limits);
+        let mut spool = empty(&limits);
         let text = text(400_000);
         let mut pieces = text.chunks(10_000);
         let mut pushed = 0;

@@ -48,10 +48,11 @@ pub(super) async fn serve(thread: &Rc<Thread>, peer: &Peer, line: &str, stream: 
     let promised = response.length();
     let limits = thread.spool_limits(None);
     let place = thread.filter_place(site, peer);
+    let held = thread.held_memory(peer);
     let mut frames = Frames(stream);
     let filters = &response.filters;
     let (bytes, result) =
-        body::send(&mut response.body, filters, promised, limits, place, &mut frames).await;
+        body::send(&mut response.body, filters, promised, limits, held, place, &mut frames).await;
     assert_eq!(Some(bytes), promised);
     let situation = ErrorContext {
         peer,

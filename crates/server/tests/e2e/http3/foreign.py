@@ -1,8 +1,8 @@
 """Takes steps with aioquic against a server on 127.0.0.1, and prints what comes of them.
 
 Arguments: the port, a file with the authority that is trusted, then steps:
-get:PATH, post:PATH:LENGTH, websocket:PATH:TEXT, reconnect, early:PATH, retried, keys, move, ids,
-version, storm:KIND:PACKETS.
+get:PATH, post:PATH:LENGTH, uploads:PATH:LENGTH:COUNT, websocket:PATH:TEXT, reconnect, early:PATH,
+retried, keys, move, ids, version, storm:KIND:PACKETS.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from aioquic.h3.connection import H3_ALPN, H3Connection
 from aioquic.h3.events import DataReceived, HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
-from aioquic.quic.events import ConnectionTerminated
+from aioquic.quic.events import ConnectionTerminated, StopSendingReceived, StreamReset
 from aioquic.quic.packet import QuicProtocolVersion
 from aioquic.tls import Epoch
 
@@ -76,6 +76,8 @@ class Client(QuicConnectionProtocol):
         self.http = H3Connection(self._quic)
         self.answers = {}
         self.ends = {}
+        # What the server has said of streams that it broke off.
+        self.breaks = set()
         # The code with which the server has ended the connection.
         self.end = None
         self.port = 0
@@ -91,6 +93,11 @@ class Client(QuicConnectionProtocol):
                 answer["content"] += told.data
             if told.stream_ended and not self.ends[told.stream_id].done():
                 self.ends[told.stream_id].set_result(answer)
+        if isinstance(event, (StopSendingReceived, StreamReset)):
+            self.breaks.add(f"{type(event).__name__} {event.error_code:#x}")
+            end = self.ends.get(event.stream_id)
+            if isinstance(event, StreamReset) and end and not end.done():
+                end.set_result(self.answers[event.stream_id])
         if isinstance(event, ConnectionTerminated):
             self.end = event.error_code
             for end in self.ends.values():
@@ -98,6 +105,12 @@ class Client(QuicConnectionProtocol):
                     end.set_exception(ConnectionError(event.reason_phrase))
 
     async def ask(self, method, path, content=b"", protocol=None):
+        answer = await self.answer(method, path, content, protocol)
+        shown = answer["content"]
+        text = shown.decode() if len(shown) < 100 else shown[:8].decode()
+        print(answer["status"], len(shown), text)
+
+    async def answer(self, method, path, content=b"", protocol=None):
         stream = self._quic.get_next_available_stream_id()
         self.answers[stream] = {"status": "", "content": b""}
         self.ends[stream] = asyncio.get_running_loop().create_future()
@@ -114,11 +127,7 @@ class Client(QuicConnectionProtocol):
         if content:
             self.http.send_data(stream, content, end_stream=True)
         self.transmit()
-        answer = await asyncio.wait_for(self.ends[stream], PATIENCE)
-        shown = answer["content"]
-        text = shown.decode() if len(shown) < 100 else shown[:8].decode()
-        print(answer["status"], len(shown), text)
-
+        return await asyncio.wait_for(self.ends[stream], PATIENCE)
 
     async def storm(self, kind, count):
         """Sends packets that no client needs. Returns what has become of the connection."""
@@ -178,6 +187,12 @@ async def main():
             await client.ask("GET", rest[0])
         elif name == "post":
             await client.ask("POST", rest[0], b"x" * int(rest[1]))
+        elif name == "uploads":
+            content = b"x" * int(rest[1])
+            answers = [await client.answer("POST", rest[0], content) for _ in range(int(rest[2]))]
+            statuses = sorted({answer["status"] for answer in answers})
+            print(len(answers), *statuses, *sorted(client.breaks))
+            client.breaks.clear()
         elif name == "websocket":
             await client.ask("CONNECT", rest[0], rest[1].encode(), "websocket")
         elif name in ("reconnect", "early"):

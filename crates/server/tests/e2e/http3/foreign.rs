@@ -149,6 +149,36 @@ fn content_goes_to_scripts() {
     }
 }
 
+/// Responses that are complete before their requests are. The client may be told to send no more
+/// (STOP_SENDING), without an error. No response is broken off.
+#[test]
+fn responses_come_while_the_content_is_sent() {
+    let files = [("a.php", "<?php echo 'x';"), (".htaccess", "Redirect /old /new\n")];
+    let special = Special {
+        limits: "body = 1000",
+        ..Special::default()
+    };
+    let served = Served::with(&files, &special);
+    for (path, status) in [("/none", "404"), ("/old/x", "302"), ("/a.php", "413")] {
+        if path == "/a.php" && !has_php() {
+            continue;
+        }
+        for length in [100_000, 3_000_000] {
+            let step = format!("uploads:{path}:{length}:40");
+            let Some(told) = run(&served, &[&step]) else {
+                return;
+            };
+            let told = told.trim_end();
+            let expected = format!("40 {status}");
+            let is_right = told == expected || told == format!("{expected} {STOP_WITHOUT_ERROR}");
+            assert!(is_right, "{path}, {length} bytes: {told}");
+        }
+    }
+}
+
+/// H3_NO_ERROR (RFC 9114 §8.1).
+const STOP_WITHOUT_ERROR: &str = "StopSendingReceived 0x100";
+
 /// The client compresses its heads.
 #[test]
 fn a_websocket_is_carried() {

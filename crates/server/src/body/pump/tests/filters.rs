@@ -79,7 +79,7 @@ fn a_response_whose_client_takes_nothing_keeps_no_other_from_its_turn() {
 fn responses_with_filters_take_turns() {
     let content: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
     let filters = [Filter::Deflate, Filter::Inflate];
-    let (limits, crew) = (limits(), crew());
+    let (limits, crew, clients) = (limits(), crew(), clients(1 << 20));
     let turns = Arc::new(Semaphore::new(1));
     let runtime = Builder::new_current_thread()
         .enable_all()
@@ -89,7 +89,8 @@ fn responses_with_filters_take_turns() {
         let mut sink = Slow::new(100_000, 2);
         let mut body = Body::whole(content.clone().into());
         let place = place(&turns, &crew);
-        let (_, result) = send(&mut body, &filters, None, &limits, place, &mut sink).await;
+        let held = held(&clients);
+        let (_, result) = send(&mut body, &filters, None, &limits, held, place, &mut sink).await;
         assert!(result.is_ok() && sink.is_finished, "{result:?}");
         assert!(sink.taken.concat() == content, "the content is the same");
     };

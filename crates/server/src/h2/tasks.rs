@@ -1,0 +1,90 @@
+//! The tasks of requests, which are used again.
+//!
+//! A task has room for all that serving a request may need, some kilobytes. A task that has served
+//! its request takes the next one of any connection of its thread.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll, Waker};
+
+use ::h2::RecvStream;
+use ::h2::server::SendResponse;
+use http::Request;
+
+use super::connection::H2Shared;
+use super::outbox::Chunk;
+use super::stream;
+use crate::streams::OpenRequest;
+
+/// A request that a task serves.
+pub(super) struct Job {
+    pub(super) shared: Rc<H2Shared>,
+    pub(super) request: Request<RecvStream>,
+    pub(super) respond: SendResponse<Chunk>,
+    /// The request came in early data.
+    pub(super) is_early: bool,
+    pub(super) open: OpenRequest,
+}
+
+/// The place where a task without a request gets the next one.
+#[derive(Default)]
+struct Seat {
+    job: RefCell<Option<Job>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// Tasks of a thread that wait for a request. Further ones end.
+const MOST_WAITING: usize = 64;
+
+thread_local! {
+    /// The seats of the tasks that wait. A seat ends with its task.
+    static WAITING: RefCell<Vec<Weak<Seat>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Has a task serve the request.
+pub(super) fn begin(job: Job) {
+    let waiting = WAITING.with_borrow_mut(Vec::pop);
+    match waiting.and_then(|seat| seat.upgrade()) {
+        Some(seat) => seat.give(job),
+        // In a box: the runtime moves a task when it begins and when it ends.
+        None => drop(tokio::task::spawn_local(Box::pin(run(job)))),
+    }
+}
+
+async fn run(mut job: Job) {
+    let seat = Rc::new(Seat::default());
+    loop {
+        let Job { shared, request, respond, is_early, open } = job;
+        stream::serve(&shared, request, respond, is_early).await;
+        drop((open, shared));
+        let waits = WAITING.with_borrow_mut(|waiting| {
+            let has_room = waiting.len() < MOST_WAITING;
+            if has_room {
+                waiting.push(Rc::downgrade(&seat));
+            }
+            has_room
+        });
+        if !waits {
+            return;
+        }
+        job = poll_fn(|context| seat.poll_job(context)).await;
+    }
+}
+
+impl Seat {
+    fn give(&self, job: Job) {
+        *self.job.borrow_mut() = Some(job);
+        self.waker.borrow().iter().for_each(Waker::wake_by_ref);
+    }
+
+    fn poll_job(&self, context: &Context<'_>) -> Poll<Job> {
+        match self.job.borrow_mut().take() {
+            Some(job) => Poll::Ready(job),
+            None => {
+                self.waker.borrow_mut().get_or_insert_with(|| context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Memory that responses take while they wait for their clients (`client_memory`).
+
+use std::hash::BuildHasher;
+use std::net::IpAddr;
+use std::sync::atomic::Ordering;
+
+use super::Clients;
+
+/// Accounts of all clients together. Clients share one by chance, which nobody can bring about: the
+/// hash has a secret key. They have less memory together then, and lose nothing else.
+pub(super) const ACCOUNTS: usize = 4096;
+
+/// Bytes in a client's account, until dropped.
+#[derive(Debug)]
+pub(crate) struct HeldMemory<'c> {
+    clients: &'c Clients,
+    client: IpAddr,
+    bytes: usize,
+}
+
+impl<'c> HeldMemory<'c> {
+    /// No bytes in the account of `client`.
+    pub(crate) fn of(clients: &'c Clients, client: IpAddr) -> HeldMemory<'c> {
+        HeldMemory { clients, client, bytes: 0 }
+    }
+
+    /// Counts `bytes` in place of those before. Returns `false`, and counts as before, where they
+    /// are more and the account has no room for them.
+    pub(crate) fn hold(&mut self, bytes: usize) -> bool {
+        let is_counted = self.clients.hold(self.client, self.bytes, bytes);
+        if is_counted {
+            self.bytes = bytes;
+        }
+        is_counted
+    }
+}
+
+impl Drop for HeldMemory<'_> {
+    fn drop(&mut self) {
+        self.hold(0);
+    }
+}
+
+impl Clients {
+    /// As [`HeldMemory::hold`], for a holder that keeps its count, `former`, by itself.
+    pub(crate) fn hold(&self, client: IpAddr, former: usize, bytes: usize) -> bool {
+        if bytes == former {
+            return true;
+        }
+        let account = &self.held[self.state.hash_one(self.network(client)) as usize % ACCOUNTS];
+        if bytes < former {
+            account.fetch_sub(former - bytes, Ordering::Relaxed);
+            return true;
+        }
+        let more = bytes - former;
+        let with = |held: usize| Some(held + more).filter(|held| *held <= self.most_held);
+        account.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use howdah_config::Config;
+
+    use super::*;
+
+    #[test]
+    fn a_client_holds_no_more_than_it_may_and_another_has_its_own_account() {
+        let text = "[limits]\nclient_memory = \"1K\"\n[[site]]\nroot = \"/srv\"\nphp = false\n";
+        let config = Config::parse(text, "test.toml").expect("the configuration is right");
+        let clients = Clients::new(&config);
+        let of = |address: &str| HeldMemory::of(&clients, address.parse().expect("an address"));
+        let (mut one, mut two) = (of("2001:db8::1"), of("2001:db8::2"));
+        assert!(one.hold(1000) && !two.hold(100) && two.hold(24));
+        assert!(!two.hold(25) && one.hold(900) && two.hold(124));
+        drop(one);
+        assert!(two.hold(1024) && !two.hold(1025));
+        // One of them has another account: all that share this one would be a strange chance.
+        assert!((0..50).any(|number| of(&format!("192.0.2.{number}")).hold(1)));
+        drop(two);
+        assert!(clients.held.iter().all(|held| held.load(Ordering::Relaxed) == 0));
+    }
+}

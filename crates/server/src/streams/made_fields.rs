@@ -1,0 +1,101 @@
+//! Field lines in the types of the `http` crate. Responses of a site have the same lines again and
+//! again, and making one takes longer than finding it.
+
+use std::cell::RefCell;
+use std::hash::BuildHasher;
+
+use foldhash::fast::RandomState;
+use howdah_http::h2::is_sent;
+use http::header::{HeaderName, HeaderValue};
+
+/// A line that was made.
+#[derive(Debug, Clone)]
+struct MadeField {
+    /// The name as the response has written it.
+    written: Box<[u8]>,
+    name: HeaderName,
+    value: HeaderValue,
+}
+
+/// The lines that a thread has made last, each at the place of its hash.
+struct MadeFields {
+    state: RandomState,
+    places: Vec<Option<MadeField>>,
+}
+
+/// Lines that are kept.
+const PLACES: usize = 256;
+/// Bytes of the longest value that is kept.
+const LONGEST: usize = 100;
+
+thread_local! {
+    static MADE: RefCell<MadeFields> = RefCell::new(MadeFields {
+        state: RandomState::default(),
+        places: vec![None; PLACES],
+    });
+    /// The last value of Date.
+    static DATE: RefCell<HeaderValue> = const { RefCell::new(HeaderValue::from_static("")) };
+}
+
+/// Returns the value of Date.
+pub(super) fn date(value: &[u8]) -> Option<HeaderValue> {
+    DATE.with_borrow_mut(|last| {
+        if *last != *value {
+            *last = HeaderValue::from_bytes(value).ok()?;
+        }
+        Some(last.clone())
+    })
+}
+
+/// Returns the line; `None` if it is not sent.
+pub(super) fn made(name: &[u8], value: &[u8]) -> Option<(HeaderName, HeaderValue)> {
+    // Cookies are a visitor's own and secret.
+    if value.len() > LONGEST || name.eq_ignore_ascii_case(b"set-cookie") {
+        return make(name, value);
+    }
+    MADE.with_borrow_mut(|MadeFields { state, places }| {
+        let place = &mut places[state.hash_one((name, value)) as usize % PLACES];
+        if let Some(made) = place
+            && *made.written == *name
+            && made.value == *value
+        {
+            return Some((made.name.clone(), made.value.clone()));
+        }
+        let (of, with) = make(name, value)?;
+        *place = Some(MadeField {
+            written: name.into(),
+            name: of.clone(),
+            value: with.clone(),
+        });
+        Some((of, with))
+    })
+}
+
+fn make(name: &[u8], value: &[u8]) -> Option<(HeaderName, HeaderValue)> {
+    if !is_sent(name, value) {
+        return None;
+    }
+    HeaderName::from_bytes(name).ok().zip(HeaderValue::from_bytes(value).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_line_is_found_as_it_is() {
+        for round in 0..3 {
+            for number in 0..2 * PLACES {
+                let value = format!("{number}");
+                let (name, made) = made(b"X-Number", value.as_bytes()).expect("it is sent");
+                assert_eq!((name.as_str(), made.as_bytes()), ("x-number", value.as_bytes()));
+            }
+            assert_eq!(made(b"connection", b"close"), None, "{round}");
+            assert_eq!(made(b"x-bad", b"a\nb"), None, "{round}");
+            let cookie = made(b"Set-Cookie", b"a=b").expect("it is sent");
+            assert_eq!((cookie.0.as_str(), cookie.1.as_bytes()), ("set-cookie", &b"a=b"[..]));
+        }
+        let is_cookie = |made: &MadeField| made.name == "set-cookie";
+        MADE.with_borrow(|made| assert!(!made.places.iter().flatten().any(is_cookie)));
+    }
+}

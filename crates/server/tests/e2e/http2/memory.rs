@@ -1,0 +1,75 @@
+//! The memory of the front while clients read nothing.
+
+use super::frames::{DATA, END_STREAM, Frames, HEADERS, WINDOW_UPDATE};
+use crate::site::{Options, Site};
+use crate::support::{has_php, wait_until};
+
+/// Bytes of each response: one that its worker is rid of at once.
+const LENGTH: u32 = 60_000;
+const CONNECTIONS: usize = 4;
+/// Requests of each connection.
+const STREAMS: u32 = 400;
+/// Bytes that the front may take for these responses, which have 96 MB together. It takes a fourth
+/// of that in a debug build.
+const MOST: u64 = 48 << 20;
+
+/// Returns the bytes of memory that the front has.
+fn memory(site: &Site) -> u64 {
+    let told = site.server.front().status("VmRSS").expect("the front lives");
+    let kilobytes: u64 = told.split(' ').next().unwrap().parse().unwrap();
+    kilobytes * 1024
+}
+
+#[test]
+fn responses_that_a_client_does_not_take_are_in_files_beyond_its_share_of_memory() {
+    if !has_php() {
+        return;
+    }
+    let script = format!("<?php echo str_repeat(chr(97 + $_GET['n'] % 26), {LENGTH});");
+    let limits = "send_timeout = \"1h\"\nclient_memory = \"1M\"\n[http2]\nstreams = 1000";
+    let options = Options {
+        limits,
+        php: "queue = 10000",
+        ..Options::default()
+    };
+    let site = Site::with(&[("a.php", &script)], &options);
+    assert_eq!(site.get("/a.php?n=0").body.len(), LENGTH as usize);
+    let before = memory(&site);
+    let mut clients: Vec<Frames> = (0..CONNECTIONS)
+        .map(|_| {
+            // No response has a window.
+            let mut frames = Frames::connect(&site, &[(4, 0)]);
+            for number in 0..STREAMS {
+                frames.send_get(2 * number + 1, &format!("/a.php?n={number}"));
+            }
+            frames
+        })
+        .collect();
+    for frames in &mut clients {
+        for _ in 0..STREAMS {
+            frames.next_of(HEADERS).expect("a head");
+        }
+    }
+    wait_until("the responses are in files", || memory(&site) < before + MOST);
+    // Each is whole, whether the client takes it in one go or in pieces.
+    for frames in &mut clients {
+        frames.send(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes());
+        for (number, window) in [(0, LENGTH), (STREAMS - 2, 7000), (STREAMS - 1, LENGTH)] {
+            let stream = 2 * number + 1;
+            let mut content = Vec::new();
+            let mut is_over = false;
+            while !is_over {
+                frames.send(WINDOW_UPDATE, 0, stream, &window.to_be_bytes());
+                let until = content.len() + window as usize;
+                while !is_over && content.len() < until.min(LENGTH as usize) {
+                    let frame = frames.next_of(DATA).expect("content");
+                    is_over = frame.flags & END_STREAM != 0;
+                    content.extend_from_slice(&frame.payload);
+                }
+                is_over |= content.len() == LENGTH as usize;
+            }
+            let byte = b'a' + (number % 26) as u8;
+            assert!(content == vec![byte; LENGTH as usize], "{} bytes", content.len());
+        }
+    }
+}
