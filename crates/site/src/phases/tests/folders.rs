@@ -156,9 +156,11 @@ fn options_other_than_get() {
 #[test]
 fn links_are_followed_as_the_options_say() {
     let mut tree = Tree::new(
-        "l.txt@ d/@ d/x.txt off/l.txt@ off/x.txt off/d/@ off/d/x.txt off/own/l.txt@ off/on/l.txt@",
+        "l.txt@ d/@ d/x.txt off/l.txt@ off/x.txt off/d/@ off/d/x.txt off/own/l.txt@ off/on/l.txt@ \
+         off/e/@ off/e/x.txt",
         &[
             ("off/", "Options -FollowSymLinks\nErrorDocument 403 no\n"),
+            ("off/e/", "Options FollowSymLinks\n"),
             ("off/own/", "Options SymLinksIfOwnerMatch\n"),
             ("off/on/", "Options FollowSymLinks\n"),
         ],
@@ -174,8 +176,65 @@ fn links_are_followed_as_the_options_say() {
             ("/off/d/", "403 page no"),
             ("/off/own/l.txt", "file off/own/l.txt"),
             ("/off/on/l.txt", "file off/on/l.txt"),
+            // The folder that a link leads to has no say in whether the link is followed.
+            ("/off/e/x.txt", "403 page no"),
         ],
     );
+}
+
+#[test]
+fn an_index_that_may_not_be_served_is_no_reason_for_a_listing() {
+    let denied = "<Files a.html>\nRequire all denied\n</Files>\n";
+    let user = "AuthType Basic\nAuthName N\nAuthUserFile /none\n<Files a.html>\n\
+                Require valid-user\n</Files>\n";
+    for (rules, names, expected) in [
+        (denied, "a.html", "403"),
+        (denied, "a.html b.html", "file i/b.html"),
+        (denied, "none.html a.html", "403"),
+        (denied, "a.html none.html", "403"),
+        (denied, "none.html", "listing i"),
+        (user, "a.html", "401"),
+        (user, "a.html b.html", "file i/b.html"),
+        (user, "a.html none.html", "401"),
+    ] {
+        let rules = format!("Options +Indexes\nDirectoryIndex {names}\n{rules}");
+        let mut tree = Tree::new("i/a.html i/b.html", &[("", &rules)]);
+        assert_eq!(tree.get("/i/"), expected, "{rules}");
+    }
+}
+
+#[test]
+fn an_index_file_that_is_missing_may_lead_elsewhere() {
+    for (rules, expected) in [
+        ("", "403"),
+        ("RewriteEngine On\nRewriteRule ^index\\.html$ - [G]\n", "410"),
+        ("Redirect /i/index.html /a.txt\n", "302 http://example.org/a.txt"),
+        ("Options +MultiViews\nAddLanguage en .en\n", "file i/index.html.en"),
+        ("FallbackResource /i/a.txt\n", "file i/a.txt"),
+        ("<Files index.html>\nRequire all denied\n</Files>\nErrorDocument 403 no\n", "403 page no"),
+        (
+            "<If \"%{REQUEST_URI} =~ /index/\">\nRedirect 410 /\n</If>\nErrorDocument 410 no\n",
+            "410 page no",
+        ),
+        ("DirectoryIndex a.txt?q\n", "file i/a.txt"),
+        ("DirectoryIndex a%2etxt\n", "file i/a.txt"),
+        ("DirectoryIndex .hidden\n", "file i/.hidden"),
+    ] {
+        let files = "i/a.txt i/index.html.en i/.hidden";
+        let mut tree = Tree::new(files, &[("i/", rules)]);
+        assert_eq!(tree.get("/i/"), expected, "{rules}");
+    }
+}
+
+#[test]
+fn a_step_does_not_lead_to_a_file_that_may_not_be_served() {
+    for step in [TryStep::UriSuffix(".html".into()), TryStep::Path("/a.html".into())] {
+        let rules = "<Files a.html>\nRequire all denied\n</Files>\n";
+        let mut tree = Tree::with("a.html b.txt", &[("", rules)], |site| {
+            site.try_files = vec![TryStep::Uri, step.clone(), TryStep::Path("/b.txt".into())];
+        });
+        assert_eq!(tree.get("/a"), "403", "{step:?}");
+    }
 }
 
 #[test]

@@ -1,0 +1,136 @@
+//! Pages that list a folder: they reveal nothing that the client may not see.
+
+use std::rc::Rc;
+
+use howdah_htaccess::modules::autoindex::FolderEntry;
+use howdah_http::Request;
+
+use super::tree::{Tree, client};
+use crate::path::Scratch;
+use crate::phases::ListingPage;
+
+/// The page for the root of a tree, which holds all of the entries.
+fn page(tree: &mut Tree, entries: &[&str]) -> ListingPage {
+    let resolved = tree.resolved("GET", "/", "");
+    assert_eq!(super::tree::shown(&resolved), "listing ");
+    let mut ruled = Rc::unwrap_or_clone(resolved.ruled.unwrap());
+    let entry = |name: &&str| FolderEntry {
+        name: name.trim_end_matches('/').into(),
+        is_directory: name.ends_with('/'),
+        size: 1,
+        modified: 0,
+        content_type: None,
+        encoding: None,
+    };
+    let request = Request {
+        target: b"/".to_vec(),
+        ..Request::default()
+    };
+    let sites = tree.sites.clone();
+    let site = sites.iter().next().unwrap();
+    let entries = entries.iter().map(entry).collect();
+    crate::list(site, &client(&request), &mut ruled, entries, tree, &mut Scratch::default())
+}
+
+/// The names that the page links to, without that of the folder above.
+fn names(page: &ListingPage) -> Vec<String> {
+    let text = String::from_utf8_lossy(&page.content);
+    let links = text.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let links = links.map(|link| link.trim_start_matches("./").to_owned());
+    links.filter(|link| !link.starts_with(['?', '/']) && link != "../").collect()
+}
+
+const ENTRIES: &[&str] = &[
+    "a.txt",
+    "secret.txt",
+    "user.txt",
+    "gone.txt",
+    "moved.txt",
+    ".hidden",
+    ".htaccess",
+    "x.php",
+    "x.phps",
+    "x.php.bak",
+    "open/",
+    "closed/",
+    "locked",
+];
+
+const RULES: &str = "Options +Indexes\nDirectoryIndex disabled\n\
+    <Files secret.txt>\nRequire all denied\n</Files>\n\
+    <Files user.txt>\nAuthType Basic\nAuthName N\nAuthUserFile /none\nRequire valid-user\n</Files>\n\
+    Redirect gone /gone.txt\nRedirect /moved.txt /a.txt\n";
+
+fn tree(rules: &str, listing: bool) -> Tree {
+    let files = "a.txt secret.txt user.txt gone.txt moved.txt .hidden x.php x.phps x.php.bak \
+        open/b closed/b locked!";
+    let rules = format!("{RULES}{rules}");
+    let folders = [("", &rules[..]), ("closed/", "Require all denied\n")];
+    Tree::with(files, &folders, |site| site.listing = listing)
+}
+
+#[test]
+fn a_listing_names_what_the_client_may_see() {
+    let shown = ["a.txt", "moved.txt", "open/", "x.php"];
+    for is_own in [false, true] {
+        let mut found = names(&page(&mut tree("", is_own), ENTRIES));
+        found.sort();
+        assert_eq!(found, shown, "the site's own page: {is_own}");
+    }
+    // Names with a dot stay hidden, and what is gone is gone.
+    let mut tree = tree("IndexOptions ShowForbidden\n", false);
+    let mut found = names(&page(&mut tree, ENTRIES));
+    found.sort();
+    let forbidden = ["closed/", "locked", "secret.txt", "user.txt", "x.php.bak", "x.phps"];
+    let mut expected = [&shown[..], &forbidden].concat();
+    expected.sort_unstable();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_folder_may_have_more_entries_than_a_request_has_sub_requests() {
+    let many: Vec<String> = (0..450).map(|number| format!("f{number}")).collect();
+    let mut tree = Tree::new(&many.join(" "), &[("", RULES)]);
+    let many: Vec<&str> = many.iter().map(|name| &name[..]).collect();
+    assert_eq!(names(&page(&mut tree, &many)).len(), 450);
+}
+
+#[test]
+fn texts_beside_a_listing_are_files_that_the_client_may_read() {
+    let with = |line: &str| {
+        let mut tree = tree(&format!("{line}\n"), false);
+        for name in ["a.txt", "secret.txt", "x.php", "x.php.bak", "open/b", ".hidden"] {
+            tree.put(&format!("/srv/www/{name}"), "TEXT OF A FILE");
+        }
+        let page = page(&mut tree, ENTRIES);
+        String::from_utf8_lossy(&page.content).contains("TEXT OF A FILE")
+    };
+    for (name, expected) in [
+        ("a.txt", true),
+        ("/a.txt", true),
+        ("secret.txt", false),
+        ("x.php", false),
+        ("x.php.bak", false),
+        // Without a media type it is no text.
+        ("open/b", false),
+        (".hidden", false),
+        ("none.txt", false),
+    ] {
+        assert_eq!(with(&format!("HeaderName {name}")), expected, "HeaderName {name}");
+        assert_eq!(with(&format!("ReadmeName {name}")), expected, "ReadmeName {name}");
+    }
+    assert!(!with("AddHandler x .txt\nHeaderName a.txt"), "a file with a handler");
+    assert!(!with("AddType image/x .txt\nHeaderName a.txt"), "a file that is no text");
+}
+
+#[test]
+fn a_listing_is_dated_by_its_folder_where_directives_ask_for_it() {
+    assert!(
+        page(&mut tree("IndexOptions TrackModified\n", false), ENTRIES)
+            .tracked
+            .is_some()
+    );
+    let other = page(&mut tree("IndexOptions FancyIndexing\n", false), ENTRIES);
+    assert!(other.tracked.is_none() && !other.varies);
+    assert!(page(&mut tree("", true), ENTRIES).varies);
+}
