@@ -189,6 +189,29 @@ fn when_a_response_is_compressed() {
 }
 
 #[test]
+fn parts_and_answers_without_content_stay_as_they_are() {
+    let part = "Content-Range: bytes 0-999/5000\nContent-Length: 1000\nETag: \"a\"";
+    let zipped = "Content-Encoding: gzip";
+    let zipped_part = "Content-Encoding: gzip\nContent-Range: bytes 0-9/20";
+    let off: &[(&str, &str)] = &[("no-brotli", "1")];
+    for (filter, status, head, env, expected) in [
+        ("DEFLATE", 204, PLAIN.head, PLAIN.env, AS_IT_IS),
+        ("BROTLI_COMPRESS", 204, PLAIN.head, PLAIN.env, AS_IT_IS),
+        ("BROTLI_COMPRESS", 200, PLAIN.head, off, AS_IT_IS),
+        ("DEFLATE", 206, part, PLAIN.env, BUT_VARY),
+        ("BROTLI_COMPRESS", 206, part, PLAIN.env, BUT_VARY),
+        ("INFLATE", 206, zipped_part, PLAIN.env, "- gzip - -"),
+        ("INFLATE", 200, zipped, PLAIN.env, "inflate - - - -"),
+        ("INFLATE", 200, "Content-Encoding: x-gzip", PLAIN.env, "inflate - - - -"),
+        ("INFLATE", 200, PLAIN.head, PLAIN.env, AS_IT_IS),
+    ] {
+        let asked = Asked { status, head, env, ..PLAIN };
+        let directives = format!("SetOutputFilter {filter}");
+        assert_eq!(chosen(&directives, &asked), expected, "{filter} {status} {head} {env:?}");
+    }
+}
+
+#[test]
 fn by_type_only_with_200() {
     let directives = "AddOutputFilterByType DEFLATE text/html";
     assert_eq!(chosen(directives, &Asked { status: 404, ..PLAIN }), AS_IT_IS);
@@ -238,7 +261,14 @@ fn mistakes() {
         "FilterProtocol X change=yes",
         "DeflateCompressionLevel 9",
         "DeflateInflateRatioLimit 0",
+        "DeflateInflateRatioLimit x",
+        "DeflateInflateRatioBurst 0",
+        "DeflateInflateLimitRequestBody -1",
+        "DeflateInflateLimitRequestBody \"\"",
     ] {
         assert!(try_settings(line).is_err(), "{line}");
+    }
+    for line in ["DeflateInflateRatioLimit 10", "DeflateInflateLimitRequestBody 0"] {
+        assert!(try_settings(line).is_ok(), "{line}");
     }
 }
