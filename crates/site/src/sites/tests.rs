@@ -122,6 +122,30 @@ fn sites_on_which_directives_mean_the_same_have_one_scope() {
 }
 
 #[test]
+fn sites_that_allow_other_directives_share_none() {
+    let lines = [
+        "",
+        "allow_override = [\"FileInfo\"]",
+        "allow_override = [\"Limit\"]",
+        "allow_override = \"None\"",
+        "allow_override = \"None\"\nallow_override_list = \"Redirect\"",
+        "allow_override = \"None\"\nallow_override_list = \"Header\"",
+        "modules = \"brotli\"",
+        "rules = \"DirectoryIndex a\"",
+        "rules = \"DirectoryIndex b\"",
+    ];
+    let text: String = (0..)
+        .zip(lines)
+        .map(|(number, line)| format!("[[site]]\nhosts = \"h{number}\"\nroot = \"/srv\"\n{line}\n"))
+        .collect();
+    let sites = Sites::compile(&Config::parse(&text, "test.toml").unwrap());
+    let scopes: Vec<u32> = sites.iter().map(Site::scope).collect();
+    assert_eq!(scopes, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    let reads: Vec<bool> = sites.iter().map(Site::reads_htaccess).collect();
+    assert_eq!(reads, [true, true, true, false, true, true, true, true, true]);
+}
+
+#[test]
 fn a_site_answers_on_its_own_listeners_only() {
     let text = "listen = [\"127.0.0.1:1\", \"127.0.0.1:2\", \"unix:/run/x\"]\n\
          [[site]]\nname = \"public\"\nhosts = [\"a\", \"*.a\"]\nroot = \"/srv\"\n\
