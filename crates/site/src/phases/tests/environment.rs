@@ -45,6 +45,21 @@ fn variables_are_set_in_the_order_of_the_phases() {
 }
 
 #[test]
+fn a_script_sees_each_variable_once() {
+    let rules = "RewriteEngine On\nRewriteRule ^ - [E=A:rule]\nDirectoryIndex index.php\n";
+    for (more, target, expected) in [
+        ("SetEnv A last\n", "/index.php", "last"),
+        ("SetEnv A last\n", "/", "last"),
+        ("", "/", "rule"),
+    ] {
+        let mut tree = Tree::new("index.php", &[("", &format!("{rules}{more}"))]);
+        let ruled = tree.resolved("GET", target, "").ruled.unwrap();
+        let values: Vec<_> = ruled.state.env.values(b"A").map(String::from_utf8_lossy).collect();
+        assert_eq!(values, [expected], "{more}{target}");
+    }
+}
+
+#[test]
 fn two_redirects_have_two_prefixes() {
     let mut tree = Tree::new(
         "index.php",

@@ -36,6 +36,12 @@ fn an_error_is_answered_with_its_document() {
         ],
     );
     assert_eq!(tree.request("PUT", "/a.txt", ""), "405 page No such method");
+    let allow = |tree: &mut Tree, method: &str, target: &str| {
+        let ruled = tree.resolved(method, target, "").ruled.unwrap();
+        ruled.state.error_fields.value(b"Allow").map(<[u8]>::to_vec)
+    };
+    assert_eq!(allow(&mut tree, "PUT", "/a.txt"), Some(b"GET,POST,OPTIONS,HEAD".to_vec()));
+    assert_eq!(allow(&mut tree, "GET", "/none"), None);
 }
 
 #[test]

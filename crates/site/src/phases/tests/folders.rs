@@ -89,6 +89,29 @@ fn slashes_and_listings() {
 }
 
 #[test]
+fn a_folder_that_has_a_handler_or_a_rule_is_left_to_it() {
+    for (rules, target, expected) in [
+        ("SetHandler x", "/dir/", "file dir/index.html"),
+        ("SetHandler x\nDirectoryCheckHandler On", "/dir/", "404"),
+        ("DirectoryCheckHandler On", "/dir/", "file dir/index.html"),
+        ("SetHandler x\nOptions +Indexes", "/empty/", "404"),
+        ("SetHandler httpd/unix-directory\nOptions +Indexes", "/empty/", "listing empty"),
+        ("RewriteEngine On\nRewriteRule ^dir/$ /a.txt", "/dir/", "file a.txt"),
+    ] {
+        let mut tree = Tree::new(FILES, &[("", rules)]);
+        assert_eq!(tree.get(target), expected, "{rules}");
+    }
+    let careful = "SetEnvIf User-Agent Old redirect-carefully\n";
+    let mut tree = Tree::new(FILES, &[("", careful)]);
+    for (method, agent, expected) in
+        [("GET", "Old", "301 /dir/"), ("HEAD", "New", "301 /dir/"), ("HEAD", "Old", "403")]
+    {
+        let fields = format!("User-Agent: {agent}");
+        assert_eq!(tree.request(method, "/dir", &fields), expected, "{method} {agent}");
+    }
+}
+
+#[test]
 fn a_fallback_answers_for_missing_files() {
     let mut tree = Tree::new(
         FILES,
@@ -107,6 +130,10 @@ fn a_fallback_answers_for_missing_files() {
             ("/empty/", "php index.php"),
         ],
     );
+    for resource in ["/empty/", "/none"] {
+        let rules = format!("<Files x>\nFallbackResource {resource}\n</Files>\n");
+        assert_eq!(Tree::new(FILES, &[("", &rules)]).get("/x"), "404", "{resource}");
+    }
     let mut circle = Tree::new("a.txt", &[("", "FallbackResource /none\n")]);
     check(&mut circle, &[("/x", "500")]);
 }
@@ -200,6 +227,10 @@ fn an_index_that_may_not_be_served_is_no_reason_for_a_listing() {
         let rules = format!("Options +Indexes\nDirectoryIndex {names}\n{rules}");
         let mut tree = Tree::new("i/a.html i/b.html", &[("", &rules)]);
         assert_eq!(tree.get("/i/"), expected, "{rules}");
+        if names.ends_with("a.html") && expected == "401" {
+            let ruled = tree.resolved("GET", "/i/", "").ruled.unwrap();
+            assert!(ruled.state.error_fields.contains(b"WWW-Authenticate"), "{rules}");
+        }
     }
 }
 
@@ -211,11 +242,12 @@ fn an_index_file_that_is_missing_may_lead_elsewhere() {
         ("Redirect /i/index.html /a.txt\n", "302 http://example.org/a.txt"),
         ("Options +MultiViews\nAddLanguage en .en\n", "file i/index.html.en"),
         ("FallbackResource /i/a.txt\n", "file i/a.txt"),
-        ("<Files index.html>\nRequire all denied\n</Files>\nErrorDocument 403 no\n", "403 page no"),
         (
-            "<If \"%{REQUEST_URI} =~ /index/\">\nRedirect 410 /\n</If>\nErrorDocument 410 no\n",
-            "410 page no",
+            "<Files index.html>\nAuthType Basic\nAuthName N\nAuthUserFile /n\n\
+             Require valid-user\n</Files>\n",
+            "401",
         ),
+        ("<If \"%{REQUEST_URI} =~ /index/\">\nRedirect 410 /\n</If>\n", "410"),
         ("DirectoryIndex a.txt?q\n", "file i/a.txt"),
         ("DirectoryIndex a%2etxt\n", "file i/a.txt"),
         ("DirectoryIndex .hidden\n", "file i/.hidden"),

@@ -11,7 +11,11 @@ use crate::phases::ListingPage;
 
 /// The page for the root of a tree, which holds all of the entries.
 fn page(tree: &mut Tree, entries: &[&str]) -> ListingPage {
-    let resolved = tree.resolved("GET", "/", "");
+    page_for(tree, "text/html", entries)
+}
+
+fn page_for(tree: &mut Tree, accept: &str, entries: &[&str]) -> ListingPage {
+    let resolved = tree.resolved("GET", "/", &format!("Accept: {accept}"));
     assert_eq!(super::tree::shown(&resolved), "listing ");
     let mut ruled = Rc::unwrap_or_clone(resolved.ruled.unwrap());
     let entry = |name: &&str| FolderEntry {
@@ -22,14 +26,19 @@ fn page(tree: &mut Tree, entries: &[&str]) -> ListingPage {
         content_type: None,
         encoding: None,
     };
-    let request = Request {
+    let mut request = Request {
         target: b"/".to_vec(),
         ..Request::default()
     };
+    request.fields.push(b"Accept", accept.as_bytes());
     let sites = tree.sites.clone();
     let site = sites.iter().next().unwrap();
     let entries = entries.iter().map(entry).collect();
-    crate::list(site, &client(&request), &mut ruled, entries, tree, &mut Scratch::default())
+    let media_type = crate::listing_type(site, &client(&request), &ruled);
+    let page =
+        crate::list(site, &client(&request), &mut ruled, entries, tree, &mut Scratch::default());
+    assert_eq!(page.content_type, media_type);
+    page
 }
 
 /// The names that the page links to, without that of the folder above.
@@ -51,6 +60,7 @@ const ENTRIES: &[&str] = &[
     "x.php",
     "x.phps",
     "x.php.bak",
+    "d.php/",
     "open/",
     "closed/",
     "locked",
@@ -62,8 +72,8 @@ const RULES: &str = "Options +Indexes\nDirectoryIndex disabled\n\
     Redirect gone /gone.txt\nRedirect /moved.txt /a.txt\n";
 
 fn tree(rules: &str, listing: bool) -> Tree {
-    let files = "a.txt secret.txt user.txt gone.txt moved.txt .hidden x.php x.phps x.php.bak \
-        open/b closed/b locked!";
+    let files = "a.txt secret.txt user.txt gone.txt moved.txt .hidden x.php x.phps x.php.bak x.php.txt \
+        d.php/x open/b closed/b locked!";
     let rules = format!("{RULES}{rules}");
     let folders = [("", &rules[..]), ("closed/", "Require all denied\n")];
     Tree::with(files, &folders, |site| site.listing = listing)
@@ -71,7 +81,7 @@ fn tree(rules: &str, listing: bool) -> Tree {
 
 #[test]
 fn a_listing_names_what_the_client_may_see() {
-    let shown = ["a.txt", "moved.txt", "open/", "x.php"];
+    let shown = ["a.txt", "d.php/", "moved.txt", "open/", "x.php"];
     for is_own in [false, true] {
         let mut found = names(&page(&mut tree("", is_own), ENTRIES));
         found.sort();
@@ -99,7 +109,8 @@ fn a_folder_may_have_more_entries_than_a_request_has_sub_requests() {
 fn texts_beside_a_listing_are_files_that_the_client_may_read() {
     let with = |line: &str| {
         let mut tree = tree(&format!("{line}\n"), false);
-        for name in ["a.txt", "secret.txt", "x.php", "x.php.bak", "open/b", ".hidden"] {
+        for name in ["a.txt", "secret.txt", "x.php", "x.php.bak", "x.php.txt", "open/b", ".hidden"]
+        {
             tree.put(&format!("/srv/www/{name}"), "TEXT OF A FILE");
         }
         let page = page(&mut tree, ENTRIES);
@@ -111,6 +122,7 @@ fn texts_beside_a_listing_are_files_that_the_client_may_read() {
         ("secret.txt", false),
         ("x.php", false),
         ("x.php.bak", false),
+        ("x.php.txt", false),
         // Without a media type it is no text.
         ("open/b", false),
         (".hidden", false),
@@ -133,4 +145,30 @@ fn a_listing_is_dated_by_its_folder_where_directives_ask_for_it() {
     let other = page(&mut tree("IndexOptions FancyIndexing\n", false), ENTRIES);
     assert!(other.tracked.is_none() && !other.varies);
     assert!(page(&mut tree("", true), ENTRIES).varies);
+}
+
+#[test]
+fn a_site_has_a_page_of_its_own_where_no_directive_says_more() {
+    let json = |tree: &mut Tree| page_for(tree, "application/json", ENTRIES);
+    let own = json(&mut tree("", true));
+    assert_eq!(own.content_type, b"application/json");
+    assert!(own.content.starts_with(b"[{\"name\":"), "{}", String::from_utf8_lossy(&own.content));
+    assert_eq!(page(&mut tree("", true), ENTRIES).content_type, b"text/html; charset=utf-8");
+    for (rules, is_own) in [("", false), ("IndexOptions FancyIndexing\n", true)] {
+        assert_eq!(json(&mut tree(rules, is_own)).content_type, b"text/html;charset=UTF-8");
+    }
+}
+
+#[test]
+fn a_listing_ends_with_the_servers_name_where_directives_ask_for_it() {
+    for (rules, expected) in [
+        ("", false),
+        ("ServerSignature Off\n", false),
+        ("ServerSignature On\n", true),
+        ("ServerSignature EMail\n", true),
+    ] {
+        let page = page(&mut tree(rules, false), ENTRIES);
+        let text = String::from_utf8_lossy(&page.content);
+        assert_eq!(text.contains("<address>Howdah Server at "), expected, "{rules}{text}");
+    }
 }
