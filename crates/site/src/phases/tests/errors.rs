@@ -45,6 +45,21 @@ fn an_error_is_answered_with_its_document() {
 }
 
 #[test]
+fn a_refusal_is_known_whatever_page_answers() {
+    let rules = "ErrorDocument 403 /e404.html\nErrorDocument 404 /index.php\n";
+    let mut tree = Tree::new(FILES, &[("", rules)]);
+    let mut bare = Tree::new("a.txt dir/b", &[]);
+    for (target, expected) in
+        [("/a.txt", false), ("/.git/config", true), ("/dir/", true), ("/none", false)]
+    {
+        for tree in [&mut tree, &mut bare] {
+            let resolved = tree.resolved("GET", target, "");
+            assert_eq!(resolved.is_forbidden(), expected, "{target} {resolved:?}");
+        }
+    }
+}
+
+#[test]
 fn an_error_document_sees_what_failed() {
     let mut tree = Tree::new(FILES, &[("", "ErrorDocument 404 /e403.php?from=here\n")]);
     let resolved = tree.resolved("POST", "/none?q=1", "");
