@@ -117,6 +117,88 @@ fn a_table() {
     assert!(page.contains(expected), "{page}");
 }
 
+/// A page with one file that has everything that a row shows.
+fn one_row(options: &str, description: &str) -> String {
+    let listing = Listing {
+        entries: vec![entry("a.txt", 2000, 1)],
+        ..Listing::default()
+    };
+    let directives =
+        format!("IndexOptions {options}\nDefaultIcon /i\nAddDescription \"{description}\" *.txt");
+    page_of(&directives, "/d/", &listing)
+}
+
+#[test]
+fn options_leave_columns_out() {
+    let parts = [
+        ("SuppressIcon", "<img src=\"/i\""),
+        ("SuppressLastModified", "2020-01-01"),
+        ("SuppressSize", "2.0K"),
+        ("SuppressDescription", "TEXT"),
+        ("SuppressColumnSorting", "?C=N;O=D"),
+        ("SuppressRules", "<hr>"),
+    ];
+    for form in ["FancyIndexing", "HTMLTable"] {
+        for (option, _) in [("", "")].iter().chain(&parts) {
+            let page = one_row(&format!("{form} {option}"), "TEXT");
+            for (other, part) in parts {
+                assert_eq!(page.contains(part), *option != other, "{form} {option}: {page}");
+            }
+        }
+        let page = |option: &str| one_row(&format!("{form} {option}"), "TEXT");
+        let icon_link = "<a href=\"a.txt\"><img src=\"/i\"";
+        assert!(page("IconsAreLinks").contains(icon_link) && !page("").contains(icon_link));
+        assert!(page("UseOldDateFormat").contains("01-Jan-2020 12:01"), "{form}");
+        assert!(page("XHTML").contains("<hr />") && page("XHTML").contains("\" />"), "{form}");
+        let sizes = "width=\"3\" height=\"4\"";
+        assert!(page("IconWidth=3 IconHeight=4").contains(sizes), "{form}");
+        assert!(!page("").contains("width=") && !page("").contains("height="), "{form}");
+    }
+}
+
+#[test]
+fn a_description_is_cut_to_its_column() {
+    let x = |count: usize| "x".repeat(count);
+    let cut = |count: usize| format!("{}&gt;", x(count - 1)).replace("&gt;", ">");
+    let narrow = "DescriptionWidth=12";
+    let rows = [
+        ("", x(23), x(23)),
+        ("", x(24), cut(23)),
+        ("SuppressSize", x(30), x(30)),
+        ("SuppressSize", x(31), cut(30)),
+        ("SuppressLastModified", x(43), cut(42)),
+        ("SuppressIcon", x(30), cut(29)),
+        (narrow, x(12), x(12)),
+        (narrow, x(13), cut(12)),
+        (narrow, format!("<b>{}", x(13)), format!("<b>{}", cut(12))),
+        (narrow, format!("<b>{}</b>", x(12)), format!("<b>{}</b>", x(12))),
+        (narrow, format!("&amp;{}", x(11)), format!("&amp;{}", x(11))),
+        (narrow, format!("&amp;{}", x(12)), format!("&amp;{}", cut(11))),
+        (narrow, format!("&{}", x(20)), format!("&{}", x(20))),
+        ("DescriptionWidth=*", x(99), x(99)),
+    ];
+    for (options, text, expected) in rows {
+        let page = one_row(&format!("FancyIndexing {options}"), &text);
+        assert!(page.contains(&format!(" {expected}\n")), "{options} {text}: {page}");
+    }
+}
+
+#[test]
+fn capital_letters_come_first_unless_case_is_ignored() {
+    let listing = Listing {
+        entries: ["b.txt", "C.txt", "a.txt"].map(|name| entry(name, 1, 1)).to_vec(),
+        ..Listing::default()
+    };
+    for (options, expected) in
+        [("FancyIndexing", "C.txt a.txt b.txt"), ("FancyIndexing IgnoreCase", "a.txt b.txt C.txt")]
+    {
+        let page = page_of(&format!("IndexOptions {options}"), "/d/", &listing);
+        let links = page.split("<a href=\"").filter_map(|link| link.split('"').next());
+        let files: Vec<_> = links.filter(|link| link.ends_with(".txt")).collect();
+        assert_eq!(files.join(" "), expected, "{options}");
+    }
+}
+
 #[test]
 fn order() {
     let fancy = "IndexOptions FancyIndexing";
