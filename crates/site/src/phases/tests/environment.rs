@@ -213,6 +213,26 @@ fn named_groups_of_sections_are_variables() {
 }
 
 #[test]
+fn an_encrypted_request_keeps_what_directives_say_about_it() {
+    for (lines, expected) in [("Options -Indexes", false), ("SetEnvIf Remote_Addr . A=on", true)] {
+        let mut tree = Tree::new("index.php", &[("", lines)]);
+        let request = Request {
+            target: b"/index.php".to_vec(),
+            scheme: Scheme::Https,
+            ..Request::default()
+        };
+        let sites = tree.sites.clone();
+        let site = sites.iter().next().unwrap();
+        let found = crate::resolve(site, &client(&request), &mut tree, &mut Scratch::default());
+        assert_eq!(found.ruled.is_some(), expected, "{lines}");
+        if let Some(ruled) = &found.ruled {
+            let variables = crate::ScriptEnvironment::of(ruled);
+            assert!(variables.has(b"A") && !variables.has(b"B"), "{lines}");
+        }
+    }
+}
+
+#[test]
 fn encrypted_requests_have_a_variable() {
     let mut tree = Tree::new("index.php", &[("", "Header set A b\n")]);
     for (scheme, expected) in [(Scheme::Http, None), (Scheme::Https, Some(&b"on"[..]))] {

@@ -5,6 +5,7 @@ use howdah_http::{Content, Method, Request};
 use super::check;
 use super::tree::{Tree, client, shown};
 use crate::path::Scratch;
+use crate::resolution::Resolution;
 
 const FILES: &str = "index.php a.txt e404.html e403.php dir/b.txt dir/.git/config sub/x.txt";
 
@@ -42,6 +43,14 @@ fn an_error_is_answered_with_its_document() {
     };
     assert_eq!(allow(&mut tree, "PUT", "/a.txt"), Some(b"GET,POST,OPTIONS,HEAD".to_vec()));
     assert_eq!(allow(&mut tree, "GET", "/none"), None);
+    let mut bare = Tree::new(FILES, &[("", "# nothing\n")]);
+    for (method, target, expected) in
+        [("PUT", "/a.txt", true), ("GET", "/none", false), ("GET", "/dir/.git/config", false)]
+    {
+        let resolved = bare.resolved(method, target, "");
+        let has_methods = matches!(resolved.resolution, Resolution::Allow { .. });
+        assert_eq!(has_methods, expected, "{method} {target} {resolved:?}");
+    }
 }
 
 #[test]

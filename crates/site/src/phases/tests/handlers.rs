@@ -184,6 +184,7 @@ fn what_directives_tell_a_script_is_kept_for_it() {
         ("RewriteEngine On\nRewriteRule ^ - [T=text/x]", true),
         ("SetEnvIf Remote_Addr . HTTPS=on", true),
         ("RequestHeader set X-A 1", true),
+        ("AuthBasicFake ann secret", true),
         (user, true),
     ] {
         let mut tree = Tree::new(FILES, &[("", lines)]);
@@ -192,6 +193,22 @@ fn what_directives_tell_a_script_is_kept_for_it() {
         let resolved = tree.resolved("GET", "/index.php?q", fields);
         assert_eq!(super::tree::shown(&resolved), "php index.php", "{lines}");
         assert_eq!(resolved.ruled.is_some(), expected, "{lines}");
+    }
+}
+
+/// That a rule has led to a file, and what is to be logged, is kept as well.
+#[test]
+fn the_way_to_a_file_is_kept() {
+    for (lines, target, expected) in [
+        ("RewriteEngine On\nRewriteRule ^x$ /a.txt", "/a.txt", false),
+        ("RewriteEngine On\nRewriteRule ^x$ /a.txt", "/x", true),
+        ("Require all granted", "/a.txt", false),
+        ("Require forward-dns a.example\nRequire all granted", "/a.txt", true),
+    ] {
+        let mut tree = Tree::new(FILES, &[("", lines)]);
+        let resolved = tree.resolved("GET", target, "");
+        assert_eq!(super::tree::shown(&resolved), "file a.txt", "{lines}");
+        assert_eq!(resolved.ruled.is_some(), expected, "{lines} {target}");
     }
 }
 
