@@ -68,12 +68,13 @@ const ENTRIES: &[&str] = &[
 
 const RULES: &str = "Options +Indexes\nDirectoryIndex disabled\n\
     <Files secret.txt>\nRequire all denied\n</Files>\n\
-    <Files user.txt>\nAuthType Basic\nAuthName N\nAuthUserFile /none\nRequire valid-user\n</Files>\n\
+    <Files user.txt>\nAuthType Basic\nAuthName N\nAuthUserFile /none\n\
+    Require valid-user\n</Files>\n\
     Redirect gone /gone.txt\nRedirect /moved.txt /a.txt\n";
 
 fn tree(rules: &str, listing: bool) -> Tree {
-    let files = "a.txt secret.txt user.txt gone.txt moved.txt .hidden x.php x.phps x.php.bak x.php.txt \
-        d.php/x open/b closed/b locked!";
+    let files = "a.txt secret.txt user.txt gone.txt moved.txt .hidden x.php x.phps x.php.bak \
+        x.php.txt d.php/x open/b closed/b locked!";
     let rules = format!("{RULES}{rules}");
     let folders = [("", &rules[..]), ("closed/", "Require all denied\n")];
     Tree::with(files, &folders, |site| site.listing = listing)
