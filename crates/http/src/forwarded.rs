@@ -293,7 +293,7 @@ mod tests {
             ("host=a.example:8080", &["- - a.example:8080"]),
             ("for=\"\"", &[" - -"]),
             ("for=_x;;proto=https;", &["_x https -"]),
-            ("far=1;prato=2;hast=3;for=4;proto=5;host=6", &["4 5 6"]),
+            ("for=4;proto=5;host=6;far=1;prato=2;hast=3", &["4 5 6"]),
         ];
         for (value, expected) in rows {
             assert_eq!(shown(value).unwrap(), expected, "{value}");

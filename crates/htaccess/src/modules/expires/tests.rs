@@ -83,19 +83,19 @@ fn a_redirect_is_dated_by_what_is_there() {
 #[test]
 fn a_response_that_has_its_expiry_or_is_part_of_another_gets_none() {
     let settings = settings("ExpiresActive on\nExpiresDefault A60");
-    let edits: [(fn(&mut crate::RequestState), bool); 3] = [
-        (|_| (), true),
-        (|state| state.error_fields.push(b"Expires", b"0"), false),
-        (|state| state.is_subrequest = true, false),
+    let edits: [fn(&mut crate::RequestState); 3] = [
+        |_| (),
+        |state| state.error_fields.push(b"Expires", b"0"),
+        |state| state.is_subrequest = true,
     ];
-    for (number, (edit, expected)) in edits.iter().enumerate() {
+    for (number, edit) in edits.iter().enumerate() {
         let request = request("/", "");
         let mut tx = transaction(&request);
         edit(&mut tx.state);
         let mut head = ResponseHead::new(Status::OK);
         let config = settings.expires.as_deref().unwrap();
         response(&mut tx, config, &mut Nowhere::default(), &mut head, None);
-        assert_eq!(head.fields.contains(b"Expires"), *expected, "{number}");
+        assert_eq!(head.fields.contains(b"Expires"), number == 0, "{number}");
     }
 }
 
