@@ -46,7 +46,7 @@ fn found(directives: &str, names: &[&'static str], target: &str, fields: &str) -
 fn which_files() {
     let table: [(&str, &[&str], &str, &str); 17] = [
         // A list of variants is not read, and its text is no variant.
-        ("AddHandler type-map .var", &["a.html.var"], "/a", "404"),
+        ("AddHandler type-map .var\nMultiviewsMatch Handlers", &["a.html.var"], "/a", "404"),
         ("AddType application/x-type-map .var", &["a.var", "a.html"], "/a", "a.html"),
         // A script runs, so it is one without any type.
         ("AddLanguage en .php", &["a.php"], "/a", "a.php"),
