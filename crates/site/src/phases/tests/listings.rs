@@ -173,3 +173,31 @@ fn a_listing_ends_with_the_servers_name_where_directives_ask_for_it() {
         assert_eq!(text.contains("<address>Howdah Server at "), expected, "{rules}{text}");
     }
 }
+
+#[test]
+fn a_text_beside_a_listing_is_html_only_where_its_file_is() {
+    for (name, expected) in [("a.txt", "&lt;b&gt;bold"), ("a.html", "<b>bold")] {
+        let rules = format!("Options +Indexes\nDirectoryIndex disabled\nHeaderName {name}\n");
+        let mut tree = Tree::new("a.txt a.html", &[("", &rules)]);
+        tree.put(&format!("/srv/www/{name}"), "<b>bold");
+        let page = page(&mut tree, &["a.txt"]);
+        let text = String::from_utf8_lossy(&page.content);
+        assert!(text.contains(expected), "{name}: {text}");
+    }
+}
+
+#[test]
+fn files_have_icons_by_their_types_and_folders_have_none() {
+    let rules = "IndexOptions FancyIndexing\nAddIconByType /t.png text/* image/*\n\
+                 AddIconByEncoding /z.png x-gzip\nAddType image/x .b\nAddEncoding x-gzip .gz\n";
+    let mut tree = Tree::new("a.txt a.gz f.b d.txt/x", &[("", &format!("{RULES}{rules}"))]);
+    let page = page(&mut tree, &["a.txt", "a.gz", "f.b", "d.txt/"]);
+    let text = String::from_utf8_lossy(&page.content);
+    for (name, icon) in
+        [("a.txt", "/t.png"), ("f.b", "/t.png"), ("a.gz", "/z.png"), ("d.txt/", "none")]
+    {
+        let row = text.lines().find(|line| line.contains(&format!("href=\"{name}\""))).unwrap();
+        let found = row.split("<img src=\"").nth(1).and_then(|rest| rest.split('"').next());
+        assert_eq!(found.unwrap_or("none"), icon, "{name}: {row}");
+    }
+}
