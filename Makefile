@@ -159,10 +159,10 @@ minimum:
 MUTANTS ?=
 MUTATED := http site htaccess ipc php
 mutants: $(TOOLS)/bin/cargo-mutants
-	mkdir -p $(TARGET)/mutants docs/developers
+	mkdir -p $(TARGET)/mutants
 	PATH="$(abspath $(TOOLS))/bin:$$PATH" $(CARGO) mutants $(MUTATED:%=--package howdah-%) --output $(TARGET)/mutants $(MUTANTS) || \
 		[ -s $(TARGET)/mutants/mutants.out/outcomes.json ]
-	scripts/summarize-mutants $(TARGET)/mutants/mutants.out >docs/developers/mutants.md
+	scripts/summarize-mutants $(TARGET)/mutants/mutants.out >$(TARGET)/mutants/summary.md
 
 # Each attack of the catalogue for $ATTACK_SECONDS (8), after as long a measurement without it. Writes the table in
 # docs/security.md, then those on TLS, HTTP/2 and HTTP/3 with theirs. Needs root, a C compiler, and an otherwise idle

@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn decisions_about_what_exists() {
         type Row = (Method, &'static [(&'static str, &'static str)], Decision);
-        let table: [Row; 33] = [
+        let table: [Row; 37] = [
             (Method::Get, &[], Proceed),
             // §13.1.2
             (Method::Get, &[("If-None-Match", "\"v2\"")], NotModified),
@@ -183,6 +183,11 @@ mod tests {
             (Method::Get, &[("If-Modified-Since", BEFORE)], Proceed),
             (Method::Get, &[("If-Modified-Since", AT)], NotModified),
             (Method::Get, &[("If-Modified-Since", AFTER)], NotModified),
+            // Other names of the same length.
+            (Method::Get, &[("If-Modified-Since", AT), ("Authorization", "x")], NotModified),
+            (Method::Get, &[("My-Modified-Since", AT)], Proceed),
+            (Method::Get, &[("My-Unmodified-Since", BEFORE)], Proceed),
+            (Method::Get, &[("Location", "x"), ("If-None-Match", "\"v2\"")], NotModified),
             (Method::Get, &[("If-Modified-Since", "yesterday")], Proceed),
             (Method::Get, &[("If-Modified-Since", PRESENT)], NotModified),
             (Method::Get, &[("If-Modified-Since", FUTURE)], Proceed),

@@ -184,6 +184,34 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_calendar() {
+        let fields = |seconds| {
+            let time = calendar(seconds);
+            let CalendarTime {
+                year,
+                month,
+                day,
+                day_of_year,
+                weekday,
+                hour,
+                minute,
+                second,
+            } = time;
+            [year, month, day, day_of_year, weekday, hour, minute, second]
+        };
+        // Thursday, Sunday, and the leap day of 2000, a Tuesday.
+        for (seconds, expected) in [
+            (0, [1970, 1, 1, 0, 4, 0, 0, 0]),
+            (784_111_777, [1994, 11, 6, 309, 0, 8, 49, 37]),
+            (951_868_799, [2000, 2, 29, 59, 2, 23, 59, 59]),
+            (951_868_800, [2000, 3, 1, 60, 3, 0, 0, 0]),
+        ] {
+            assert_eq!(fields(seconds), expected, "{seconds}");
+        }
+        assert_eq!(fields(u64::MAX)[..3], [9999, 12, 31]);
+    }
+
+    #[test]
     fn the_three_formats_of_the_rfc() {
         for text in [
             "Sun, 06 Nov 1994 08:49:37 GMT",

@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn forwarded_elements() {
-        let rows: [(&str, &[&str]); 12] = [
+        let rows: [(&str, &[&str]); 13] = [
             ("", &[]),
             (" , ,;;,", &[]),
             ("for=192.0.2.1", &["192.0.2.1 - -"]),
@@ -293,6 +293,7 @@ mod tests {
             ("host=a.example:8080", &["- - a.example:8080"]),
             ("for=\"\"", &[" - -"]),
             ("for=_x;;proto=https;", &["_x https -"]),
+            ("for=4;proto=5;host=6;far=1;prato=2;hast=3", &["4 5 6"]),
         ];
         for (value, expected) in rows {
             assert_eq!(shown(value).unwrap(), expected, "{value}");

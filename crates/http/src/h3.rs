@@ -395,6 +395,10 @@ mod tests {
             (vec![&[0xd9]], true),
             (vec![&usual(b":other")], true),
             (vec![&line(b":protocol", b"websocket", true), &line(b":protocol", b"x", false)], true),
+            (vec![&line(b":otherotherother", b"x", true)], true),
+            (vec![&path, &line(b"otherotherother", b"x", true)], false),
+            // A name of 200 bytes: its length takes two bytes more.
+            (vec![&[0x27, 0xc1, 0x01], &[b'a'; 200], &[0], &path], true),
         ] {
             let bytes = [&[0, 0][..], &lines.concat()].concat();
             let made = head_frame(&bytes);
@@ -402,7 +406,10 @@ mod tests {
             assert_eq!(section(&made.bytes), expected, "{bytes:x?}");
             assert!(has_pseudo_field(&bytes));
         }
-        assert!(!has_pseudo_field(&[&[0, 0][..], &usual(b"abc")].concat()));
+        // Entries of the dynamic table, with numbers that are pseudo fields in the static one.
+        for lines in [&usual(b"abc")[..], &[0x81], &[0x41, 1, b'x']] {
+            assert!(!has_pseudo_field(&[&[0, 0][..], lines].concat()), "{lines:x?}");
+        }
     }
 
     #[test]

@@ -306,4 +306,36 @@ mod tests {
             assert!(read_all(&bytes).is_err(), "{bytes:?}");
         }
     }
+    #[test]
+    fn no_more_is_read_than_a_header_may_have() {
+        let local = |payload: usize| version_2(0x20, 0, &vec![0; payload]);
+        assert!(read_all(&local(LONGEST - FIXED)).is_ok());
+        assert_eq!(
+            read_all(&local(LONGEST - FIXED + 1)),
+            Err("the PROXY header is longer than is read")
+        );
+        let line = |length: usize| format!("{:x<1$}\r\n", "PROXY UNKNOWN ", length - 2);
+        assert!(read_all(line(LONGEST_LINE).as_bytes()).is_ok());
+        let end = "the PROXY header's line does not end";
+        assert_eq!(read_all(line(LONGEST_LINE + 2).as_bytes()), Err(end));
+        assert_eq!(read(&line(LONGEST_LINE).as_bytes()[..LONGEST_LINE - 1]), missing(1));
+        assert!(read(&[&local(3)[..], b"G"].concat()).is_err());
+        // Not a byte behind the header is asked for, whatever has come of it.
+        let headers = [local(5), b"PROXY TCP4 192.0.2.1 192.0.2.2 1234 80\r\n".to_vec()];
+        for header in &headers {
+            for come in 0..header.len() {
+                let Ok(HeaderProgress::Missing(count)) = read(&header[..come]) else {
+                    panic!("{come} of {header:?}");
+                };
+                assert!((1..=header.len() - come).contains(&count), "{come} of {header:?}");
+            }
+        }
+        for bytes in [&b"PROXY UNKNOWN\0"[..], b"PROXY UNKNOWN \x7f\r\n", b"\r\n\r\n\0\r\nQUIX"] {
+            assert!(read(bytes).is_err(), "{bytes:?}");
+        }
+    }
+
+    fn missing(count: usize) -> Result<HeaderProgress, &'static str> {
+        Ok(HeaderProgress::Missing(count))
+    }
 }

@@ -186,6 +186,7 @@ fn fields_of_the_connection_end_here_and_the_framing_is_known_before() {
             Framing::Chunked,
             "X-End=2",
         ),
+        ("Transfer-Encoding: chunked\r\nX-End: 2\r\n", Framing::Chunked, "X-End=2"),
         (
             "Connection: Content-Length\r\nCONTENT-LENGTH: 7\r\n",
             Framing::Length(7),

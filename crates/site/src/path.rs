@@ -319,6 +319,18 @@ mod tests {
     }
 
     #[test]
+    fn the_folders_above_end_at_the_root() {
+        let mut path = at("/srv", "a/b/c.txt");
+        let mut found = Vec::new();
+        while path.go_up() {
+            found.push(path.clone());
+        }
+        assert_eq!(found, ["a/b", "a", ""].map(|relative| at("/srv", relative)));
+        assert_eq!(path, at("/srv", ""));
+        assert_eq!(path.relative_c_path(), c".");
+    }
+
+    #[test]
     fn absolute_paths_below_the_root() {
         let rows = [
             ("/srv/x/y", Some("x/y")),

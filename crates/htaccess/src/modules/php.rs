@@ -179,6 +179,15 @@ mod tests {
     }
 
     #[test]
+    fn settings_have_a_limit() {
+        let lines = |count: usize| -> String {
+            (0..count).map(|number| format!("php_value v{number} 1\n")).collect()
+        };
+        assert!(try_settings(&lines(1000)).is_ok());
+        assert!(try_settings(&lines(1001)).is_err());
+    }
+
+    #[test]
     fn what_only_the_server_may_set_is_refused() {
         for text in
             ["php_admin_value open_basedir /", "php_admin_flag engine off", "PHPINIDir /etc"]

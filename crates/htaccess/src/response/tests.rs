@@ -19,9 +19,19 @@ fn sent(
         response_head.fields.push(name.as_bytes(), value.as_bytes());
     }
     let mut plain = response_head.clone();
-    let is_plain = respond_plainly(&tx.state, &settings(directives), &mut plain, about.is_error);
-    respond(&mut tx, &settings(directives), &mut Nowhere::default(), &mut response_head, about)
-        .unwrap();
+    let settings = settings(directives);
+    let is_plain = respond_plainly(&tx.state, &settings, &mut plain, about.is_error);
+    let (given, is_left_alone) = (response_head.clone(), is_left_alone(&tx.state, &settings));
+    let (mut part, mut by_part) = (tx.state.clone(), response_head.clone());
+    std::mem::swap(&mut part, &mut tx.state);
+    tx.state = part_for_response(&part, &settings);
+    respond(&mut tx, &settings, &mut Nowhere::default(), &mut by_part, about).unwrap();
+    tx.state = part;
+    respond(&mut tx, &settings, &mut Nowhere::default(), &mut response_head, about).unwrap();
+    assert_eq!(by_part.fields, response_head.fields, "by a part of the state: {directives}");
+    if is_left_alone {
+        assert_eq!(given.fields, response_head.fields, "left alone: {directives}");
+    }
     if is_plain {
         assert_eq!(plain.fields, response_head.fields, "{directives}");
     }
@@ -50,6 +60,53 @@ fn both_tables_become_one() {
     // The fields of every response are out of reach of `always` once the response is an error.
     assert_eq!(sent("Header always unset Y", 200, "", about, set), "X: module");
     assert_eq!(sent("Header always unset Y", 404, "", ERROR, set), "Y: every");
+}
+
+#[test]
+fn directives_that_change_no_response_are_known() {
+    let request = request("/", "");
+    for (directives, expected) in [
+        ("", true),
+        ("RequestHeader set X v", true),
+        ("AddDefaultCharset Off", true),
+        ("ExpiresActive on", true),
+        ("ExpiresDefault A60", true),
+        ("ExpiresActive on\nExpiresDefault A60", false),
+        ("Header set X v", false),
+        ("Header always set X v", false),
+        ("AddDefaultCharset utf-8", false),
+        ("SetOutputFilter DEFLATE", false),
+    ] {
+        let tx = transaction(&request);
+        assert_eq!(is_left_alone(&tx.state, &settings(directives)), expected, "{directives}");
+    }
+    let edits: [fn(&mut RequestState); 5] = [
+        |state| state.fields.push(b"X", b"v"),
+        |state| state.error_fields.push(b"X", b"v"),
+        |state| state.encoding = Some(b"gzip".to_vec()),
+        |state| state.languages.push(b"en".to_vec()),
+        |state| state.output_filters.push((*b"DEFLATE").into()),
+    ];
+    for (number, edit) in edits.iter().enumerate() {
+        let mut tx = transaction(&request);
+        edit(&mut tx.state);
+        assert!(!is_left_alone(&tx.state, &settings("")), "{number}");
+    }
+}
+
+#[test]
+fn responses_that_may_take_long_are_known() {
+    for (directives, expected) in [
+        ("", false),
+        ("Header set X v\nHeader unset Y\nHeader set Z %t", false),
+        ("Header set X v expr=true", true),
+        ("Header always set X expr=%{REQUEST_URI}", true),
+        ("Header edit X ^(a|b)+(c|d)$ e", true),
+        ("Header always echo ^(a|b)+(c|d)$", true),
+        ("RequestHeader set X v expr=true", false),
+    ] {
+        assert_eq!(may_take_long(&settings(directives)), expected, "{directives}");
+    }
 }
 
 #[test]

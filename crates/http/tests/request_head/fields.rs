@@ -78,6 +78,8 @@ fn persistence() {
         ("1.1", "Connection: close\r\n", false),
         ("1.1", "Connection: CLOSE\r\n", false),
         ("1.1", "Connection: upgrade, close\r\n", false),
+        ("1.1", "Connection: close, close\r\n", false),
+        ("1.0", "Connection: keep-alive, keep-alive\r\n", true),
         ("1.1", "Connection: keep-alive, close\r\n", false),
         ("1.1", "Connection: keep-alive\r\nConnection: close\r\n", false),
         ("1.1", "Connection: closed\r\n", true),

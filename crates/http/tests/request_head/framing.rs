@@ -62,6 +62,7 @@ fn transfer_encodings() {
         ("Transfer-Encoding: \u{b}chunked\r\n\r\n", 400, "control byte"),
         ("Transfer-Encoding : chunked\r\n\r\n", 400, "before the colon"),
         ("Transfer-Encoding: gzip, chunked\r\n\r\n", 501, "other than chunked"),
+        ("Transfer-Encoding: gzip, gzip, chunked\r\n\r\n", 501, "other than chunked"),
         (
             "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n",
             501,

@@ -4,6 +4,7 @@ mod environment;
 mod errors;
 mod folders;
 mod handlers;
+mod listings;
 mod rewriting;
 mod site_rules;
 pub(crate) mod tree;

@@ -71,6 +71,23 @@ fn paths() {
 }
 
 #[test]
+fn paths_of_scripts_in_a_root_folder_of_their_own() {
+    use SendfileError::{Malformed, Outside};
+    let sites = site(&format!("{CONFIG}[site.php]\nchroot = \"/srv/site\"\n"));
+    for (value, expected) in [
+        ("/public/a.pdf", Ok("/srv/site/public|a.pdf")),
+        ("a.pdf", Ok("/srv/site/public|app/a.pdf")),
+        ("/public/../public/a.pdf", Ok("/srv/site/public|a.pdf")),
+        ("/srv/site/public/a.pdf", Err(Outside)),
+        ("/../files/a", Err(Malformed)),
+        ("/public/../../files/a", Err(Malformed)),
+    ] {
+        let found = shown(asked(&sites, SendfileField::Path, value));
+        assert_eq!(found, expected.map(str::to_owned), "{value}");
+    }
+}
+
+#[test]
 fn urls() {
     use SendfileError::{Malformed, Outside, Refused};
     let sites = site(CONFIG);

@@ -122,6 +122,30 @@ fn sites_on_which_directives_mean_the_same_have_one_scope() {
 }
 
 #[test]
+fn sites_that_allow_other_directives_share_none() {
+    let lines = [
+        "",
+        "allow_override = [\"FileInfo\"]",
+        "allow_override = [\"Limit\"]",
+        "allow_override = \"None\"",
+        "allow_override = \"None\"\nallow_override_list = \"Redirect\"",
+        "allow_override = \"None\"\nallow_override_list = \"Header\"",
+        "modules = \"brotli\"",
+        "rules = \"DirectoryIndex a\"",
+        "rules = \"DirectoryIndex b\"",
+    ];
+    let text: String = (0..)
+        .zip(lines)
+        .map(|(number, line)| format!("[[site]]\nhosts = \"h{number}\"\nroot = \"/srv\"\n{line}\n"))
+        .collect();
+    let sites = Sites::compile(&Config::parse(&text, "test.toml").unwrap());
+    let scopes: Vec<u32> = sites.iter().map(Site::scope).collect();
+    assert_eq!(scopes, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    let reads: Vec<bool> = sites.iter().map(Site::reads_htaccess).collect();
+    assert_eq!(reads, [true, true, true, false, true, true, true, true, true]);
+}
+
+#[test]
 fn a_site_answers_on_its_own_listeners_only() {
     let text = "listen = [\"127.0.0.1:1\", \"127.0.0.1:2\", \"unix:/run/x\"]\n\
          [[site]]\nname = \"public\"\nhosts = [\"a\", \"*.a\"]\nroot = \"/srv\"\n\
@@ -148,4 +172,47 @@ fn a_site_answers_on_its_own_listeners_only() {
     assert!(sites.find_on(1, b"x.a").is_none());
     assert_eq!(sites.find_anywhere(b"x.a").map(Site::name), Some("public"));
     assert!(sites.find_anywhere(b"elsewhere").is_none());
+}
+
+#[test]
+fn a_file_in_another_coding_has_a_name_that_may_be_served() {
+    let sites = Sites::compile(&Config {
+        sites: vec![SiteConfig {
+            refuse: vec!["secret.*".into(), ".ht*".into()],
+            ..SiteConfig::default()
+        }],
+        ..Config::default()
+    });
+    let site = sites.iter().next().unwrap();
+    let sibling = |relative: &str| {
+        let mut path = site.root(b"x", Vec::new()).unwrap();
+        path.push_suffix(relative.as_bytes());
+        let found = site.sibling(&path, ContentCoding::Gzip);
+        found.map(|found| String::from_utf8_lossy(found.relative()).into_owned())
+    };
+    assert_eq!(sibling("a/b.css").as_deref(), Some("a/b.css.gz"));
+    assert_eq!(sibling("secret"), None);
+    assert_eq!(sibling("a/.htaccess"), None);
+    assert_eq!(sibling(&"x".repeat(4096)), None);
+}
+
+#[test]
+fn roots_of_a_site() {
+    let site = |root| SiteConfig { root, ..SiteConfig::default() };
+    let fixed = site(RootTemplate::Fixed("/srv/a".into()));
+    let sites = vec![fixed, site(per_host("/srv/", "/web"))];
+    let sites = Sites::compile(&Config { sites, ..Config::default() });
+    let rows = [
+        ("/srv/a", [true, false]),
+        ("/srv/a/web", [false, true]),
+        ("/srv//web", [false, false]),
+        ("/srv/a/b/web", [false, false]),
+        ("/srv/web", [false, false]),
+    ];
+    for (root, expected) in rows {
+        let found: Vec<bool> = sites.iter().map(|site| site.has_root(root.as_bytes())).collect();
+        assert_eq!(found, expected, "{root}");
+    }
+    let roots: Vec<_> = sites.iter().map(|site| site.fixed_root()).collect();
+    assert_eq!(roots, [Some(&b"/srv/a"[..]), None]);
 }

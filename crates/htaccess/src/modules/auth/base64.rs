@@ -64,4 +64,12 @@ mod tests {
         assert_eq!(decode(b"Z"), b"");
         assert_eq!(decode(b"!"), b"");
     }
+    #[test]
+    fn every_byte_comes_through() {
+        assert_eq!(encode(&[0xfb, 0xff]), b"+/8=");
+        let bytes: Vec<u8> = (0..=255).collect();
+        for length in [253, 254, 255] {
+            assert_eq!(decode(&encode(&bytes[..length])), &bytes[..length], "{length}");
+        }
+    }
 }

@@ -184,6 +184,16 @@ fn a_digest_answers_a_challenge() {
 }
 
 #[test]
+fn a_user_who_is_known_and_not_allowed_is_asked_again() {
+    let (_, challenge) = answer(&[DIGEST], "");
+    let value = response(&challenge, &[]);
+    let (code, again) = answer(&[DIGEST, "Require user bob"], &value);
+    assert_eq!(code, 401);
+    assert!(again.starts_with("Digest realm=\"Realm\", nonce=\""), "{again}");
+    assert!(!again.contains("stale=true"), "{again}");
+}
+
+#[test]
 fn nonces_end() {
     let (_, challenge) = answer(&[DIGEST], "");
     let value = response(&challenge, &[]);
@@ -259,10 +269,14 @@ fn what_apache_does_not_take() {
         "AuthDigestAlgorithm SHA-256",
         "AuthDigestNonceLifetime x",
         "AuthDigestNonceLifetime 10s",
+        "AuthDigestNonceLifetime \"\"",
         "AuthName a b",
         "AuthType",
         "AuthUserFile",
     ] {
         try_settings(text).expect_err(text);
+    }
+    for text in ["AuthDigestAlgorithm MD5", "AuthDigestNcCheck Off"] {
+        assert!(try_settings(text).expect(text).refused.is_none(), "{text}");
     }
 }

@@ -29,16 +29,24 @@ fn folder() -> Listing {
 }
 
 fn page_of(directives: &str, target: &str, listing: &Listing) -> String {
+    page_with(&settings(directives), target, listing)
+}
+
+fn page_with(settings: &Settings, target: &str, listing: &Listing) -> String {
     let request = request(target, "");
     let mut tx = transaction(&request);
     tx.state.args = request.query().map(<[u8]>::to_vec);
-    let config = settings(directives).autoindex;
+    let config = &settings.autoindex;
     String::from_utf8(page(&tx, config.as_deref(), &mut Nowhere::default(), listing)).unwrap()
 }
 
 /// The names, in the order of the links behind the heading.
 fn names(directives: &str, target: &str) -> String {
-    let page = page_of(directives, target, &folder());
+    names_with(&settings(directives), target)
+}
+
+fn names_with(settings: &Settings, target: &str) -> String {
+    let page = page_with(settings, target, &folder());
     let links = page.split("<a href=\"").skip(1);
     let links: Vec<_> = links
         .filter_map(|link| link.split('"').next())
@@ -109,6 +117,88 @@ fn a_table() {
     assert!(page.contains(expected), "{page}");
 }
 
+/// A page with one file that has everything that a row shows.
+fn one_row(options: &str, description: &str) -> String {
+    let listing = Listing {
+        entries: vec![entry("a.txt", 2000, 1)],
+        ..Listing::default()
+    };
+    let directives =
+        format!("IndexOptions {options}\nDefaultIcon /i\nAddDescription \"{description}\" *.txt");
+    page_of(&directives, "/d/", &listing)
+}
+
+#[test]
+fn options_leave_columns_out() {
+    let parts = [
+        ("SuppressIcon", "<img src=\"/i\""),
+        ("SuppressLastModified", "2020-01-01"),
+        ("SuppressSize", "2.0K"),
+        ("SuppressDescription", "TEXT"),
+        ("SuppressColumnSorting", "?C=N;O=D"),
+        ("SuppressRules", "<hr>"),
+    ];
+    for form in ["FancyIndexing", "HTMLTable"] {
+        for (option, _) in [("", "")].iter().chain(&parts) {
+            let page = one_row(&format!("{form} {option}"), "TEXT");
+            for (other, part) in parts {
+                assert_eq!(page.contains(part), *option != other, "{form} {option}: {page}");
+            }
+        }
+        let page = |option: &str| one_row(&format!("{form} {option}"), "TEXT");
+        let icon_link = "<a href=\"a.txt\"><img src=\"/i\"";
+        assert!(page("IconsAreLinks").contains(icon_link) && !page("").contains(icon_link));
+        assert!(page("UseOldDateFormat").contains("01-Jan-2020 12:01"), "{form}");
+        assert!(page("XHTML").contains("<hr />") && page("XHTML").contains("\" />"), "{form}");
+        let sizes = "width=\"3\" height=\"4\"";
+        assert!(page("IconWidth=3 IconHeight=4").contains(sizes), "{form}");
+        assert!(!page("").contains("width=") && !page("").contains("height="), "{form}");
+    }
+}
+
+#[test]
+fn a_description_is_cut_to_its_column() {
+    let x = |count: usize| "x".repeat(count);
+    let cut = |count: usize| format!("{}&gt;", x(count - 1)).replace("&gt;", ">");
+    let narrow = "DescriptionWidth=12";
+    let rows = [
+        ("", x(23), x(23)),
+        ("", x(24), cut(23)),
+        ("SuppressSize", x(30), x(30)),
+        ("SuppressSize", x(31), cut(30)),
+        ("SuppressLastModified", x(43), cut(42)),
+        ("SuppressIcon", x(30), cut(29)),
+        (narrow, x(12), x(12)),
+        (narrow, x(13), cut(12)),
+        (narrow, format!("<b>{}", x(13)), format!("<b>{}", cut(12))),
+        (narrow, format!("<b>{}</b>", x(12)), format!("<b>{}</b>", x(12))),
+        (narrow, format!("&amp;{}", x(11)), format!("&amp;{}", x(11))),
+        (narrow, format!("&amp;{}", x(12)), format!("&amp;{}", cut(11))),
+        (narrow, format!("&{}", x(20)), format!("&{}", x(20))),
+        ("DescriptionWidth=*", x(99), x(99)),
+    ];
+    for (options, text, expected) in rows {
+        let page = one_row(&format!("FancyIndexing {options}"), &text);
+        assert!(page.contains(&format!(" {expected}\n")), "{options} {text}: {page}");
+    }
+}
+
+#[test]
+fn capital_letters_come_first_unless_case_is_ignored() {
+    let listing = Listing {
+        entries: ["b.txt", "C.txt", "a.txt"].map(|name| entry(name, 1, 1)).to_vec(),
+        ..Listing::default()
+    };
+    for (options, expected) in
+        [("FancyIndexing", "C.txt a.txt b.txt"), ("FancyIndexing IgnoreCase", "a.txt b.txt C.txt")]
+    {
+        let page = page_of(&format!("IndexOptions {options}"), "/d/", &listing);
+        let links = page.split("<a href=\"").filter_map(|link| link.split('"').next());
+        let files: Vec<_> = links.filter(|link| link.ends_with(".txt")).collect();
+        assert_eq!(files.join(" "), expected, "{options}");
+    }
+}
+
 #[test]
 fn order() {
     let fancy = "IndexOptions FancyIndexing";
@@ -144,6 +234,77 @@ fn order() {
     ];
     for (directives, target, expected) in table {
         assert_eq!(names(directives, target), expected, "{directives} {target}");
+    }
+}
+
+#[test]
+fn names_that_are_ignored_above_and_below() {
+    let of = |folders: &[&str]| {
+        let all = folders.iter().map(|lines| settings(lines));
+        names_with(&all.reduce(|above, below| above.merge(&below)).unwrap(), "/d/")
+    };
+    let rows: [(&[&str], &str); 5] = [
+        (&["IndexIgnore *.txt", "IndexIgnore v*"], "/ a%3c&amp;.png sub/"),
+        (&["IndexIgnore *.txt", "IndexOptions None"], "/ a%3c&amp;.png sub/ v10.gz v9.gz"),
+        (
+            &["IndexIgnore *.txt", "IndexIgnoreReset On\nIndexIgnore v*"],
+            "/ A.txt a%3c&amp;.png b.txt sub/",
+        ),
+        (&["IndexIgnore */b.txt */sub"], "/ A.txt a%3c&amp;.png v10.gz v9.gz"),
+        (&["IndexIgnore ?.txt *10*"], "/ a%3c&amp;.png sub/ v9.gz"),
+    ];
+    for (folders, expected) in rows {
+        assert_eq!(of(folders), expected, "{folders:?}");
+    }
+    // A file of rules is about its own folder.
+    let context = crate::CompileContext::new("test", b"/srv/e/");
+    let elsewhere = crate::compile(b"IndexIgnore *.txt", &context).settings;
+    assert_eq!(names_with(&elsewhere, "/d/"), names("", "/d/"));
+}
+
+#[test]
+fn a_client_asks_for_a_form_and_for_names() {
+    let plain = names("", "/d/");
+    for (query, is_fancy, is_table) in
+        [("F=0", false, false), ("F=1", true, false), ("F=2", true, true), ("F=3", false, false)]
+    {
+        let page = page_of("", &format!("/d/?{query}"), &folder());
+        assert_eq!(page.contains("<pre>"), is_fancy && !is_table, "{query}");
+        assert_eq!(page.contains("<table>"), is_table, "{query}");
+    }
+    let fancy = "IndexOptions FancyIndexing";
+    for (query, expected) in [
+        ("P=%62*", "/ b.txt"),
+        ("P=v%31%30*", "/ v10.gz"),
+        ("P=%2f*", &plain),
+        ("P=%00*", &plain),
+        ("P=%zz*", &plain),
+    ] {
+        let found = names(fancy, &format!("/d/?{query}"));
+        // The links of the columns repeat the pattern.
+        assert_eq!(found, expected, "{query}");
+    }
+}
+
+#[test]
+fn icons_have_the_sizes_of_the_closest_folder() {
+    let of = |folders: &[&str]| {
+        let all = folders.iter().map(|lines| settings(lines));
+        let merged = all.reduce(|above, below| above.merge(&below)).unwrap();
+        let config = merged.autoindex.unwrap().settled();
+        (config.icon_width, config.icon_height, config.old_dates)
+    };
+    let sizes = "IndexOptions IconWidth=3 IconHeight=4";
+    for (folders, expected) in [
+        (&[sizes] as &[&str], (3, 4, false)),
+        (&[sizes, "IndexOptions +XHTML"], (3, 4, false)),
+        (&[sizes, "IndexOptions +IconWidth=5 +IconHeight=6"], (5, 6, false)),
+        (&["IndexOptions IconWidth IconHeight"], (20, 22, false)),
+        (&["IndexOptions UseOldDateFormat"], (0, 0, true)),
+        (&["IndexOptions UseOldDateFormat", "IndexOptions +XHTML"], (0, 0, true)),
+        (&["IndexOptions XHTML", "IndexOptions UseOldDateFormat"], (0, 0, true)),
+    ] {
+        assert_eq!(of(folders), expected, "{folders:?}");
     }
 }
 
@@ -202,8 +363,11 @@ fn inherited_options() {
         ]
         .concat()
     };
-    let table: [(&[&str], &str); 8] = [
+    let table: [(&[&str], &str); 11] = [
         (&["IndexOptions FancyIndexing XHTML"], "FX"),
+        (&["IndexOptions +XHTML +XHTML"], "X"),
+        (&["IndexOptions FancyIndexing XHTML", "IndexOptions -XHTML -XHTML +HTMLTable"], "FT"),
+        (&["IndexOptions +XHTML -XHTML"], ""),
         (&["IndexOptions +FancyIndexing"], "F"),
         (&["IndexOptions FancyIndexing +XHTML"], "F"),
         (&["IndexOptions FancyIndexing", "IndexOptions HTMLTable"], "T"),

@@ -122,6 +122,10 @@ fn error_documents_are_pages_urls_and_texts() {
 fn a_401_is_not_answered_with_a_redirect() {
     let config = config("ErrorDocument 401 https://example.org/login");
     assert!(config.error_document(Status::UNAUTHORIZED).is_none());
+    for text in ["\"https://example.org is where to ask\"", "/login.html", "\"Who are you?\""] {
+        let config = self::config(&format!("ErrorDocument 401 {text}"));
+        assert!(config.error_document(Status::UNAUTHORIZED).is_some(), "{text}");
+    }
 }
 
 #[test]
@@ -164,6 +168,10 @@ fn the_parts_of_an_entity_tag() {
         (&["FileETag All\nFileETag -INode"], "MTIME SIZE"),
         (&["FileETag Size\nFileETag MTime"], "MTIME"),
         (&["FileETag None", "FileETag -MTime"], "NONE"),
+        (&["FileETag None +Size"], "SIZE"),
+        (&["FileETag Size None"], "NONE"),
+        (&["FileETag Size All"], "MTIME INODE SIZE"),
+        (&["FileETag INode", "FileETag None"], "NONE"),
     ];
     for (folders, expected) in rows {
         let parts = parts(folders);
@@ -182,6 +190,7 @@ fn the_parts_of_an_entity_tag() {
         assert_eq!(shown.join(" "), *expected, "{folders:?}");
     }
     assert!(complaint("FileETag +None").contains("neither"));
+    assert!(complaint("FileETag -All").contains("neither"));
     assert!(complaint("FileETag Weak").contains("Weak"));
 }
 
@@ -199,7 +208,22 @@ fn plain_values() {
     assert_eq!(config("ForceType None").force_type(), None);
     assert_eq!(config("CGIVar REQUEST_URI current-uri").request_uri_is_current, Some(true));
     assert_eq!(config("QualifyRedirectURL On").qualify_redirect_url, Some(true));
-    assert_eq!(config("ServerSignature EMail").server_signature, Some(ServerSignature::Email));
+    assert_eq!(config("CGIVar REQUEST_URI original-uri").request_uri_is_current, Some(false));
+    assert_eq!(config("AcceptPathInfo Default").accept_path_info, Some(AcceptPathInfo::Default));
+    assert_eq!(config("SetInputFilter A;B").input_filters.as_deref(), Some(&b"A;B"[..]));
+    for (word, expected) in [
+        ("EMail", ServerSignature::Email),
+        ("On", ServerSignature::On),
+        ("off", ServerSignature::Off),
+    ] {
+        let found = config(&format!("ServerSignature {word}")).server_signature;
+        assert_eq!(found, Some(expected), "{word}");
+    }
+    for line in ["LimitXMLRequestBody 0", "EnableMMAP On", "EnableSendfile off"] {
+        assert!(try_settings(line).is_ok(), "{line}");
+    }
+    assert!(config("SetHandler h").sets_handler());
+    assert!(!config("ForceType a/b").sets_handler());
 }
 
 #[test]
@@ -227,6 +251,7 @@ fn arguments_that_apache_does_not_take_are_mistakes() {
         "EnableMMAP yes",
         "EnableSendfile 1",
         "CGIVar QUERY_STRING x",
+        "CGIVar QUERY_STRING current-uri",
         "CGIVar REQUEST_URI x",
     ] {
         complaint(text);

@@ -62,3 +62,10 @@ fn the_fallback_and_its_end() {
     assert_eq!(below.fallback(), None);
     assert_eq!((below.slash, below.check_handler), (Some(true), Some(true)));
 }
+
+#[test]
+fn index_files_have_a_limit() {
+    let lines = |count: usize| "DirectoryIndex a\n".repeat(count);
+    assert!(try_settings(&lines(1000)).is_ok());
+    assert!(try_settings(&lines(1001)).is_err());
+}

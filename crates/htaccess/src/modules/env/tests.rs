@@ -53,6 +53,9 @@ fn what_is_set_passed_and_taken_back() {
         (&["SetEnv HOME x\nSetEnv NONE y", "PassEnv HOME NONE"], "SEEN=before NONE=y HOME=/home"),
         (&["PassEnv HOME\nSetEnv HOME x"], "SEEN=before HOME=x"),
         (&["SetEnv HOME x\nPassEnv HOME\nSetEnv HOME y"], "SEEN=before HOME=y"),
+        (&["SetEnv HOME x\nSetEnv B y\nPassEnv HOME\nSetEnv HOME z"], "SEEN=before HOME=z B=y"),
+        (&["SetEnv HOME x\nPassEnv NONE\nPassEnv HOME"], "SEEN=before HOME=/home"),
+        (&["PassEnv HOME\nPassEnv home"], "SEEN=before HOME=/home"),
     ];
     for (files, expected) in rows {
         assert_eq!(variables(files), *expected, "{files:?}");

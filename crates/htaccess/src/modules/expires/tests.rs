@@ -44,6 +44,8 @@ fn responses() {
         ("Content-Type: image/png", 200, format!("max-age=3600 {}", at(3600))),
         ("X: y", 200, format!("max-age=60 {}", at(60))),
         ("Content-Type: text/html", 301, format!("max-age=120 {}", at(120))),
+        ("Content-Type: text/html", 399, format!("max-age=120 {}", at(120))),
+        ("Content-Type: text/html", 400, "- -".to_owned()),
         ("Content-Type: text/html", 404, "- -".to_owned()),
         ("Expires: 0", 200, "- 0".to_owned()),
         ("Cache-Control: public", 200, format!("public, max-age=60 {}", at(60))),
@@ -76,6 +78,41 @@ fn a_redirect_is_dated_by_what_is_there() {
     let left = 60 * 365 * 24 * 3600 - 1_700_000_000;
     assert_eq!(age(b"/s/dir"), Some(format!("max-age={left}").into_bytes()));
     assert_eq!(age(b"/s/none"), None);
+}
+
+#[test]
+fn a_response_that_has_its_expiry_or_is_part_of_another_gets_none() {
+    let settings = settings("ExpiresActive on\nExpiresDefault A60");
+    let edits: [fn(&mut crate::RequestState); 3] = [
+        |_| (),
+        |state| state.error_fields.push(b"Expires", b"0"),
+        |state| state.is_subrequest = true,
+    ];
+    for (number, edit) in edits.iter().enumerate() {
+        let request = request("/", "");
+        let mut tx = transaction(&request);
+        edit(&mut tx.state);
+        let mut head = ResponseHead::new(Status::OK);
+        let config = settings.expires.as_deref().unwrap();
+        response(&mut tx, config, &mut Nowhere::default(), &mut head, None);
+        assert_eq!(head.fields.contains(b"Expires"), number == 0, "{number}");
+    }
+}
+
+#[test]
+fn more_than_one_type_has_a_wildcard() {
+    let settings = settings("ExpiresActive on\nExpiresByType image/* A2\nExpiresByType text/* A3");
+    assert!(sent(&settings, "Content-Type: image/png", 200).starts_with("max-age=2 "));
+    assert!(sent(&settings, "Content-Type: text/css", 200).starts_with("max-age=3 "));
+}
+
+#[test]
+fn media_types_have_a_limit() {
+    let lines = |count: usize| -> String {
+        (0..count).map(|number| format!("ExpiresByType a/{number} A1\n")).collect()
+    };
+    assert!(try_settings(&lines(2000)).is_ok());
+    assert!(try_settings(&lines(2001)).is_err());
 }
 
 #[test]

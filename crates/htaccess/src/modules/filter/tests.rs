@@ -86,6 +86,10 @@ fn which_filters() {
         ("AddOutputFilterByType DEFLATE text/html\nFilterChain -BYTYPE:DEFLATE", AS_IT_IS),
         ("AddOutputFilterByType DEFLATE text/html\nFilterChain !", AS_IT_IS),
         ("AddOutputFilterByType DEFLATE text/html\nFilterChain =X", AS_IT_IS),
+        ("FilterProvider C DEFLATE true\nFilterChain C X\nFilterChain -C", AS_IT_IS),
+        ("FilterProvider C DEFLATE true\nFilterChain X C\nFilterChain -C", AS_IT_IS),
+        ("FilterProvider C DEFLATE true\nFilterChain X C\nFilterChain -X", ZIPPED),
+        ("FilterProvider C DEFLATE true\nFilterChain X\nFilterChain @C", ZIPPED),
         ("FilterChain +BYTYPE:DEFLATE\nAddOutputFilterByType DEFLATE text/html", ZIPPED),
         (
             "AddOutputFilterByType DEFLATE text/html\nFilterProtocol BYTYPE:DEFLATE DEFLATE \
@@ -189,6 +193,29 @@ fn when_a_response_is_compressed() {
 }
 
 #[test]
+fn parts_and_answers_without_content_stay_as_they_are() {
+    let part = "Content-Range: bytes 0-999/5000\nContent-Length: 1000\nETag: \"a\"";
+    let zipped = "Content-Encoding: gzip";
+    let zipped_part = "Content-Encoding: gzip\nContent-Range: bytes 0-9/20";
+    let off: &[(&str, &str)] = &[("no-brotli", "1")];
+    for (filter, status, head, env, expected) in [
+        ("DEFLATE", 204, PLAIN.head, PLAIN.env, AS_IT_IS),
+        ("BROTLI_COMPRESS", 204, PLAIN.head, PLAIN.env, AS_IT_IS),
+        ("BROTLI_COMPRESS", 200, PLAIN.head, off, AS_IT_IS),
+        ("DEFLATE", 206, part, PLAIN.env, BUT_VARY),
+        ("BROTLI_COMPRESS", 206, part, PLAIN.env, BUT_VARY),
+        ("INFLATE", 206, zipped_part, PLAIN.env, "- gzip - -"),
+        ("INFLATE", 200, zipped, PLAIN.env, "inflate - - - -"),
+        ("INFLATE", 200, "Content-Encoding: x-gzip", PLAIN.env, "inflate - - - -"),
+        ("INFLATE", 200, PLAIN.head, PLAIN.env, AS_IT_IS),
+    ] {
+        let asked = Asked { status, head, env, ..PLAIN };
+        let directives = format!("SetOutputFilter {filter}");
+        assert_eq!(chosen(&directives, &asked), expected, "{filter} {status} {head} {env:?}");
+    }
+}
+
+#[test]
 fn by_type_only_with_200() {
     let directives = "AddOutputFilterByType DEFLATE text/html";
     assert_eq!(chosen(directives, &Asked { status: 404, ..PLAIN }), AS_IT_IS);
@@ -231,14 +258,62 @@ fn folders_below() {
 }
 
 #[test]
+fn a_filters_protocol_changes_the_head() {
+    // A filter that has nothing to do: the protocol alone acts.
+    let after = |flags: &str| {
+        let lines = format!(
+            "FilterProvider C INFLATE true\nFilterProtocol C INFLATE \"{flags}\"\nFilterChain C"
+        );
+        let request = request("/", "");
+        let mut head = ResponseHead::new(Status::OK);
+        for name in ["ETag", "Content-MD5", "Content-Length", "Last-Modified"] {
+            head.fields.push(name.as_bytes(), b"x");
+        }
+        let mut tx = transaction(&request);
+        let mut context = Nowhere::default();
+        let found = choose_filters(&mut tx, &settings(&lines), &mut context, &mut head, None);
+        assert!(found.is_empty());
+        let line = |(name, value): (&[u8], &[u8])| {
+            [String::from_utf8_lossy(name), String::from_utf8_lossy(value)].join("=")
+        };
+        head.fields.iter().map(line).collect::<Vec<_>>().join(" ")
+    };
+    let all = "ETag=x Content-MD5=x Content-Length=x Last-Modified=x";
+    for (flags, expected) in [
+        ("change=no", all),
+        ("change=yes", "Last-Modified=x"),
+        ("change=yes change=no", all),
+        ("CHANGE=1:1", "Content-Length=x Last-Modified=x"),
+        ("cache=no", "ETag=x Content-MD5=x Content-Length=x Cache-Control=no-cache"),
+        ("byteranges=no", &format!("{all} Accept-Ranges=none")),
+        ("proxy=no", all),
+        ("change=yes;byteranges=no", "Last-Modified=x Accept-Ranges=none"),
+    ] {
+        assert_eq!(after(flags), expected, "{flags}");
+    }
+}
+
+#[test]
 fn mistakes() {
     for line in [
         "AddOutputFilterByType INCLUDES text/html",
         "FilterProvider X NOTHING true",
         "FilterProtocol X change=yes",
+        "FilterProvider C DEFLATE true\nFilterProtocol C INFLATE change=yes",
         "DeflateCompressionLevel 9",
         "DeflateInflateRatioLimit 0",
+        "DeflateInflateRatioLimit x",
+        "DeflateInflateRatioBurst 0",
+        "DeflateInflateLimitRequestBody -1",
+        "DeflateInflateLimitRequestBody \"\"",
     ] {
         assert!(try_settings(line).is_err(), "{line}");
+    }
+    for line in [
+        "FilterProvider C DEFLATE true\nFilterProtocol C change=yes",
+        "DeflateInflateRatioLimit 10",
+        "DeflateInflateLimitRequestBody 0",
+    ] {
+        assert!(try_settings(line).is_ok(), "{line}");
     }
 }

@@ -52,6 +52,8 @@ fn actions() {
         ("Header merge X v", "X: a,v,b", "X: a,v,b"),
         ("Header merge X v", "X: a, v", "X: a, v"),
         ("Header merge X v", "X: \"a,v\"", "X: \"a,v\", v"),
+        ("Header merge X v", "X: \"a,v,b\"", "X: \"a,v,b\", v"),
+        ("Header merge X v", "X: \"a,b\",v", "X: \"a,b\",v"),
         ("Header unset X", "X: a\nY: b\nX: c", "Y: b"),
         ("Header unset X env=no", "X: a", "X: a"),
         ("Header unset X env=yes", "X: a", ""),
@@ -225,6 +227,20 @@ fn request_fields() {
 }
 
 #[test]
+fn the_media_type_of_a_response_is_no_field_of_the_request() {
+    for line in ["set Content-Type a/b", "unset Content-Type", "edit Content-Type x y"] {
+        let request = request("/", "Content-Type: x/x");
+        let mut tx = transaction(&request);
+        tx.state.content_type = Some(b"text/x".to_vec());
+        let settings = settings(&format!("RequestHeader {line}"));
+        let config = settings.headers.as_deref().unwrap();
+        request_fixup(&mut tx, config, &mut Nowhere::default()).unwrap();
+        assert_eq!(tx.state.content_type.as_deref(), Some(&b"text/x"[..]), "{line}");
+        assert_ne!(tx.request_field(b"Content-Type"), Some(&b"x/x"[..]), "{line}");
+    }
+}
+
+#[test]
 fn a_note() {
     let request = request("/", "");
     let mut tx = transaction(&request);
@@ -246,6 +262,10 @@ fn constant_rules() {
         ("Header set X %t", false),
         ("Header set X expr=%{REQUEST_URI}", false),
         ("Header echo X", false),
+        ("Header always echo X", false),
+        ("Header note X n", false),
+        ("Header always set X v expr=true", false),
+        ("Header set X v early", true),
     ] {
         assert_eq!(is_constant(text), expected, "{text}");
     }
@@ -258,6 +278,14 @@ fn the_closer_folder_comes_last() {
     assert!(merged.headers.unwrap().apply_plainly(&mut head, false));
     let lines: Vec<_> = head.fields.iter().collect();
     assert_eq!(lines, [(&b"Y"[..], &b"a"[..]), (b"X", b"b")]);
+}
+
+#[test]
+fn a_field_without_a_proper_name_is_not_set_the_short_way() {
+    let config = settings("Header set \"X Y\" v").headers.unwrap();
+    let mut head = ResponseHead::new(Status::OK);
+    assert!(!config.apply_plainly(&mut head, false));
+    assert_eq!(head.fields.iter().count(), 0);
 }
 
 #[test]

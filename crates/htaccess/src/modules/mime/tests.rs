@@ -166,10 +166,29 @@ fn mistakes() {
         "MultiviewsMatch Handlers NegotiatedOnly",
         "MultiviewsMatch Filters Any",
         "MultiviewsMatch Some",
+        "MultiviewsMatch Any NegotiatedOnly",
+        "MultiviewsMatch NegotiatedOnly Any",
+        "MultiviewsMatch Handlers Any",
+        "MultiviewsMatch Any Filters",
+        "MultiviewsMatch NegotiatedOnly Filters",
+        "MultiviewsMatch Filters NegotiatedOnly",
+        "MultiviewsMatch NegotiatedOnly Handlers",
     ] {
         assert!(try_settings(line).is_err(), "{line}");
     }
     assert!(try_settings("MultiviewsMatch Handlers Filters").is_ok());
+}
+
+#[test]
+fn the_closer_folder_says_what_multiviews_counts() {
+    let merged = |above: &str, below: &str| {
+        settings(above).merge(&settings(below)).mime.unwrap().multiviews_match
+    };
+    let (handlers, any) = ("MultiviewsMatch Handlers", "MultiviewsMatch Any");
+    let own = |line: &str| settings(line).mime.unwrap().multiviews_match;
+    assert_eq!(merged(handlers, "AddType a/b .c"), own(handlers));
+    assert_eq!(merged(handlers, any), own(any));
+    assert_ne!(own(handlers), own(any));
 }
 
 #[test]
@@ -211,6 +230,10 @@ fn a_handler_that_is_taken_away() {
         ("", "RemoveHandler .php\nAddHandler application/x-httpd-php-source .php", true),
         ("", "RemoveType .php\nAddType application/x-httpd-php .php", false),
         ("", "RemoveHandler .html", false),
+        ("", "RemoveType .php", true),
+        ("", "RemoveType .php\nAddHandler php-script .php", false),
+        ("", "RemoveHandler .php\nAddHandler x-httpd-phps .php", true),
+        ("AddLanguage de .php", "AddLanguage en .php", false),
     ];
     for (above, below, expected) in table {
         let merged = settings(above).merge(&settings(below));

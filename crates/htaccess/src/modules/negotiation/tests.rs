@@ -44,7 +44,13 @@ fn found(directives: &str, names: &[&'static str], target: &str, fields: &str) -
 
 #[test]
 fn which_files() {
-    let table: [(&str, &[&str], &str, &str); 13] = [
+    let table: [(&str, &[&str], &str, &str); 17] = [
+        // A list of variants is not read, and its text is no variant.
+        ("AddHandler type-map .var\nMultiviewsMatch Handlers", &["a.html.var"], "/a", "404"),
+        ("AddType application/x-type-map .var", &["a.var", "a.html"], "/a", "a.html"),
+        // A script runs, so it is one without any type.
+        ("AddLanguage en .php", &["a.php"], "/a", "a.php"),
+        ("AddLanguage en .phx", &["a.phx"], "/a", "404"),
         ("", &["a.html"], "/a", "a.html"),
         ("", &["a.html", "b.html"], "/b", "b.html"),
         ("", &["a.html"], "/b", "-"),

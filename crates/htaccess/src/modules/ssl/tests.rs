@@ -13,6 +13,15 @@ fn unencrypted_connections_are_forbidden() {
         ("SSLOptions +StdEnvVars", &[("GET", 200)]),
         (&any, &[("GET", 401), ("GET ann:secret", 200), ("GET https", 200)]),
         (&strict, &[("GET", 403), ("GET ann:secret", 403), ("GET https", 200)]),
+        (&format!("SSLOptions +StrictRequire\n--\n{any}"), &[("GET ann:secret", 403)]),
+        (&format!("{strict}\n--\nSSLOptions +StdEnvVars"), &[("GET ann:secret", 403)]),
+        (&format!("{strict}\n--\nSSLOptions -StrictRequire"), &[("GET ann:secret", 200)]),
+        (&format!("{strict}\nSSLOptions StdEnvVars"), &[("GET ann:secret", 200)]),
+        (&strict, &[("GET https ann:secret", 200)]),
+        (
+            &format!("{USERS_OF}SSLOptions +StrictRequire\nRequire valid-user"),
+            &[("GET", 401), ("GET ann:secret", 200), ("GET https ann:secret", 200)],
+        ),
     ]);
 }
 

@@ -2,6 +2,7 @@
 
 use super::check;
 use super::tree::Tree;
+use crate::resolution::Resolution;
 
 const FILES: &str = "index.php a.txt secret.txt wp-config.php in/index.php in/a.txt in/deep/b.txt \
     open/a.txt e.html";
@@ -81,6 +82,29 @@ fn passwords() {
         tree.request("GET", "/in/a.txt", "Authorization: Basic am9lOndyb25n"),
         "401 file e.html"
     );
+}
+
+#[test]
+fn a_password_that_is_still_to_be_compared_puts_the_answer_off() {
+    let user = "AuthType Basic\nAuthName N\nAuthUserFile /srv/passwords\nRequire valid-user\n";
+    let index = format!("<Files index.php>\n{user}</Files>\nErrorDocument 401 /e.html\n");
+    let rules = format!(
+        "<Files secret.txt>\n{user}</Files>\nRewriteEngine On\n\
+         RewriteCond %{{LA-U:/secret.txt}} ^ [OR]\nRewriteCond %{{LA-U:REMOTE_USER}} .\n\
+         RewriteCond /secret.txt -U\nRewriteRule ^a - [G]\n"
+    );
+    for (folder, rules, target) in
+        [("in/", user, "/in/a.txt"), ("in/", &index, "/in/"), ("", &rules, "/a.txt")]
+    {
+        let mut tree = Tree::new(FILES, &[(folder, rules)]);
+        tree.put("/srv/passwords", "joe:secret\n");
+        tree.is_slow = true;
+        let resolved = tree.resolved("GET", target, "Authorization: Basic am9lOnNlY3JldA==");
+        let Resolution::Verify { hash, password } = &resolved.resolution else {
+            panic!("{target}: {}", super::tree::shown(&resolved));
+        };
+        assert_eq!((&hash[..], &password[..]), (&b"secret"[..], &b"secret"[..]), "{target}");
+    }
 }
 
 #[test]

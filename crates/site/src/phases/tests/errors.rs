@@ -5,6 +5,7 @@ use howdah_http::{Content, Method, Request};
 use super::check;
 use super::tree::{Tree, client, shown};
 use crate::path::Scratch;
+use crate::resolution::Resolution;
 
 const FILES: &str = "index.php a.txt e404.html e403.php dir/b.txt dir/.git/config sub/x.txt";
 
@@ -36,6 +37,35 @@ fn an_error_is_answered_with_its_document() {
         ],
     );
     assert_eq!(tree.request("PUT", "/a.txt", ""), "405 page No such method");
+    let allow = |tree: &mut Tree, method: &str, target: &str| {
+        let ruled = tree.resolved(method, target, "").ruled.unwrap();
+        ruled.state.error_fields.value(b"Allow").map(<[u8]>::to_vec)
+    };
+    assert_eq!(allow(&mut tree, "PUT", "/a.txt"), Some(b"GET,POST,OPTIONS,HEAD".to_vec()));
+    assert_eq!(allow(&mut tree, "GET", "/none"), None);
+    let mut bare = Tree::new(FILES, &[("", "# nothing\n")]);
+    for (method, target, expected) in
+        [("PUT", "/a.txt", true), ("GET", "/none", false), ("GET", "/dir/.git/config", false)]
+    {
+        let resolved = bare.resolved(method, target, "");
+        let has_methods = matches!(resolved.resolution, Resolution::Allow { .. });
+        assert_eq!(has_methods, expected, "{method} {target} {resolved:?}");
+    }
+}
+
+#[test]
+fn a_refusal_is_known_whatever_page_answers() {
+    let rules = "ErrorDocument 403 /e404.html\nErrorDocument 404 /index.php\n";
+    let mut tree = Tree::new(FILES, &[("", rules)]);
+    let mut bare = Tree::new("a.txt dir/b", &[]);
+    for (target, expected) in
+        [("/a.txt", false), ("/.git/config", true), ("/dir/", true), ("/none", false)]
+    {
+        for tree in [&mut tree, &mut bare] {
+            let resolved = tree.resolved("GET", target, "");
+            assert_eq!(resolved.is_forbidden(), expected, "{target} {resolved:?}");
+        }
+    }
 }
 
 #[test]

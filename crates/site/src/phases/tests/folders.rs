@@ -89,6 +89,29 @@ fn slashes_and_listings() {
 }
 
 #[test]
+fn a_folder_that_has_a_handler_or_a_rule_is_left_to_it() {
+    for (rules, target, expected) in [
+        ("SetHandler x", "/dir/", "file dir/index.html"),
+        ("SetHandler x\nDirectoryCheckHandler On", "/dir/", "404"),
+        ("DirectoryCheckHandler On", "/dir/", "file dir/index.html"),
+        ("SetHandler x\nOptions +Indexes", "/empty/", "404"),
+        ("SetHandler httpd/unix-directory\nOptions +Indexes", "/empty/", "listing empty"),
+        ("RewriteEngine On\nRewriteRule ^dir/$ /a.txt", "/dir/", "file a.txt"),
+    ] {
+        let mut tree = Tree::new(FILES, &[("", rules)]);
+        assert_eq!(tree.get(target), expected, "{rules}");
+    }
+    let careful = "SetEnvIf User-Agent Old redirect-carefully\n";
+    let mut tree = Tree::new(FILES, &[("", careful)]);
+    for (method, agent, expected) in
+        [("GET", "Old", "301 /dir/"), ("HEAD", "New", "301 /dir/"), ("HEAD", "Old", "403")]
+    {
+        let fields = format!("User-Agent: {agent}");
+        assert_eq!(tree.request(method, "/dir", &fields), expected, "{method} {agent}");
+    }
+}
+
+#[test]
 fn a_fallback_answers_for_missing_files() {
     let mut tree = Tree::new(
         FILES,
@@ -107,6 +130,10 @@ fn a_fallback_answers_for_missing_files() {
             ("/empty/", "php index.php"),
         ],
     );
+    for resource in ["/empty/", "/none"] {
+        let rules = format!("<Files x>\nFallbackResource {resource}\n</Files>\n");
+        assert_eq!(Tree::new(FILES, &[("", &rules)]).get("/x"), "404", "{resource}");
+    }
     let mut circle = Tree::new("a.txt", &[("", "FallbackResource /none\n")]);
     check(&mut circle, &[("/x", "500")]);
 }
@@ -156,9 +183,11 @@ fn options_other_than_get() {
 #[test]
 fn links_are_followed_as_the_options_say() {
     let mut tree = Tree::new(
-        "l.txt@ d/@ d/x.txt off/l.txt@ off/x.txt off/d/@ off/d/x.txt off/own/l.txt@ off/on/l.txt@",
+        "l.txt@ d/@ d/x.txt off/l.txt@ off/x.txt off/d/@ off/d/x.txt off/own/l.txt@ off/on/l.txt@ \
+         off/e/@ off/e/x.txt",
         &[
             ("off/", "Options -FollowSymLinks\nErrorDocument 403 no\n"),
+            ("off/e/", "Options FollowSymLinks\n"),
             ("off/own/", "Options SymLinksIfOwnerMatch\n"),
             ("off/on/", "Options FollowSymLinks\n"),
         ],
@@ -174,8 +203,70 @@ fn links_are_followed_as_the_options_say() {
             ("/off/d/", "403 page no"),
             ("/off/own/l.txt", "file off/own/l.txt"),
             ("/off/on/l.txt", "file off/on/l.txt"),
+            // The folder that a link leads to has no say in whether the link is followed.
+            ("/off/e/x.txt", "403 page no"),
         ],
     );
+}
+
+#[test]
+fn an_index_that_may_not_be_served_is_no_reason_for_a_listing() {
+    let denied = "<Files a.html>\nRequire all denied\n</Files>\n";
+    let user = "AuthType Basic\nAuthName N\nAuthUserFile /none\n<Files a.html>\n\
+                Require valid-user\n</Files>\n";
+    for (rules, names, expected) in [
+        (denied, "a.html", "403"),
+        (denied, "a.html b.html", "file i/b.html"),
+        (denied, "none.html a.html", "403"),
+        (denied, "a.html none.html", "403"),
+        (denied, "none.html", "listing i"),
+        (user, "a.html", "401"),
+        (user, "a.html b.html", "file i/b.html"),
+        (user, "a.html none.html", "401"),
+    ] {
+        let rules = format!("Options +Indexes\nDirectoryIndex {names}\n{rules}");
+        let mut tree = Tree::new("i/a.html i/b.html", &[("", &rules)]);
+        assert_eq!(tree.get("/i/"), expected, "{rules}");
+        if names.ends_with("a.html") && expected == "401" {
+            let ruled = tree.resolved("GET", "/i/", "").ruled.unwrap();
+            assert!(ruled.state.error_fields.contains(b"WWW-Authenticate"), "{rules}");
+        }
+    }
+}
+
+#[test]
+fn an_index_file_that_is_missing_may_lead_elsewhere() {
+    for (rules, expected) in [
+        ("", "403"),
+        ("RewriteEngine On\nRewriteRule ^index\\.html$ - [G]\n", "410"),
+        ("Redirect /i/index.html /a.txt\n", "302 http://example.org/a.txt"),
+        ("Options +MultiViews\nAddLanguage en .en\n", "file i/index.html.en"),
+        ("FallbackResource /i/a.txt\n", "file i/a.txt"),
+        (
+            "<Files index.html>\nAuthType Basic\nAuthName N\nAuthUserFile /n\n\
+             Require valid-user\n</Files>\n",
+            "401",
+        ),
+        ("<If \"%{REQUEST_URI} =~ /index/\">\nRedirect 410 /\n</If>\n", "410"),
+        ("DirectoryIndex a.txt?q\n", "file i/a.txt"),
+        ("DirectoryIndex a%2etxt\n", "file i/a.txt"),
+        ("DirectoryIndex .hidden\n", "file i/.hidden"),
+    ] {
+        let files = "i/a.txt i/index.html.en i/.hidden";
+        let mut tree = Tree::new(files, &[("i/", rules)]);
+        assert_eq!(tree.get("/i/"), expected, "{rules}");
+    }
+}
+
+#[test]
+fn a_step_does_not_lead_to_a_file_that_may_not_be_served() {
+    for step in [TryStep::UriSuffix(".html".into()), TryStep::Path("/a.html".into())] {
+        let rules = "<Files a.html>\nRequire all denied\n</Files>\n";
+        let mut tree = Tree::with("a.html b.txt", &[("", rules)], |site| {
+            site.try_files = vec![TryStep::Uri, step.clone(), TryStep::Path("/b.txt".into())];
+        });
+        assert_eq!(tree.get("/a"), "403", "{step:?}");
+    }
 }
 
 #[test]

@@ -156,6 +156,62 @@ fn a_script_whose_handler_is_taken_away_is_neither_run_nor_sent() {
     );
 }
 
+#[test]
+fn values_that_switch_php_off() {
+    for (line, expected) in [
+        ("php_flag engine off", "403"),
+        ("php_flag engine 0", "403"),
+        ("php_value engine none", "403"),
+        ("php_value engine No", "403"),
+        ("php_value engine FALSE", "403"),
+        ("php_value engine 1", "php up/evil.php"),
+        ("php_value other off", "php up/evil.php"),
+    ] {
+        let mut tree = Tree::new(FILES, &[("up/", line)]);
+        assert_eq!(tree.get("/up/evil.php"), expected, "{line}");
+    }
+}
+
+/// What a script is told beside the request itself is kept for it.
+#[test]
+fn what_directives_tell_a_script_is_kept_for_it() {
+    let user = "AuthType Basic\nAuthName N\nAuthUserFile /users\nRequire valid-user";
+    for (lines, expected) in [
+        ("Options -Indexes", false),
+        ("RewriteEngine On\nRewriteRule ^none - [E=A:1]", false),
+        ("RewriteEngine On\nRewriteRule ^ - [E=A:1]", true),
+        ("RewriteEngine On\nRewriteRule ^ - [CO=a:b:example.org]", true),
+        ("RewriteEngine On\nRewriteRule ^ - [T=text/x]", true),
+        ("SetEnvIf Remote_Addr . HTTPS=on", true),
+        ("RequestHeader set X-A 1", true),
+        ("AuthBasicFake ann secret", true),
+        (user, true),
+    ] {
+        let mut tree = Tree::new(FILES, &[("", lines)]);
+        tree.put("/users", "ann:secret\n");
+        let fields = "Authorization: Basic YW5uOnNlY3JldA==";
+        let resolved = tree.resolved("GET", "/index.php?q", fields);
+        assert_eq!(super::tree::shown(&resolved), "php index.php", "{lines}");
+        assert_eq!(resolved.ruled.is_some(), expected, "{lines}");
+    }
+}
+
+/// That a rule has led to a file, and what is to be logged, is kept as well.
+#[test]
+fn the_way_to_a_file_is_kept() {
+    for (lines, target, expected) in [
+        ("RewriteEngine On\nRewriteRule ^x$ /a.txt", "/a.txt", false),
+        ("RewriteEngine On\nRewriteRule ^x$ /a.txt", "/x", true),
+        ("Require all granted", "/a.txt", false),
+        ("Require forward-dns a.example\nRequire all granted", "/a.txt", true),
+    ] {
+        let mut tree = Tree::new(FILES, &[("", lines)]);
+        let resolved = tree.resolved("GET", target, "");
+        assert_eq!(super::tree::shown(&resolved), "file a.txt", "{lines}");
+        assert_eq!(resolved.ruled.is_some(), expected, "{lines} {target}");
+    }
+}
+
 /// Without anything about the answer, nothing of the directives is kept for it.
 #[test]
 fn directives_about_the_answer_are_kept_for_it() {

@@ -161,6 +161,8 @@ fn the_configuration_alone_decides_how_its_errors_look() {
         &[("", "ErrorDocument 403 theirs\n<Files a.txt>\nRequire all denied\n</Files>\n")],
     );
     check(&mut tree, &[("/no", "403 page ours"), ("/a.txt", "403 page theirs")]);
+    let mut tree = self::tree("ErrorDocument 400 ours\n", &[("", "ErrorDocument 400 theirs\n")]);
+    check(&mut tree, &[("/a%00", "400 page ours"), ("/../a", "400 page ours")]);
 }
 
 #[test]

@@ -53,3 +53,41 @@ fn decoded(text: &[u8]) -> Vec<u8> {
     }
     plain
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{request, transaction};
+
+    #[test]
+    fn a_digest_is_for_one_target() {
+        let fits = |uri: &str, target: &str, variable: &str| {
+            let mut asked = request(target, "");
+            asked.authority = b"example.org".to_vec();
+            let mut tx = transaction(&asked);
+            tx.state.env.set(variable.as_bytes(), b"1");
+            super::fits(uri.as_bytes(), &tx)
+        };
+        let old = "AuthDigestEnableQueryStringHack";
+        for (uri, target, variable, expected) in [
+            ("/x", "/x", "v", true),
+            ("/y", "/x", "v", false),
+            ("/%78?%71", "/x?q", "v", true),
+            ("/x?q", "/x?r", "v", false),
+            ("/x?q", "/x", "v", false),
+            ("/x", "/x?q", "v", false),
+            ("/x", "/x?q", old, true),
+            ("/y", "/x?q", old, false),
+            ("/x?r", "/x?q", old, false),
+            ("http://example.org/x?q", "/x?q", "v", true),
+            ("https://EXAMPLE.org/x", "/x", "v", true),
+            ("http://example.org/y", "/x", "v", false),
+            ("http://example.com/x", "/x", "v", false),
+            ("http:///x", "/x", "v", true),
+            ("http://example.org", "/x", "v", false),
+            ("/x?u=http://other.example/", "/x?u=%68ttp://other.example/", "v", true),
+            ("/a://example.org/x", "/x", "v", false),
+        ] {
+            assert_eq!(fits(uri, target, variable), expected, "{uri} for {target} {variable}");
+        }
+    }
+}

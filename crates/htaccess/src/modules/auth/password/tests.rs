@@ -76,6 +76,20 @@ fn a_password_ends_where_c_has_it_end() {
 }
 
 #[test]
+fn only_hashes_of_apache_itself_take_longer_passwords_than_crypt_does() {
+    let digest = |magic: &'static [u8], password: &[u8]| -> Vec<u8> {
+        [magic, b"salt$", &md5_crypt::hash(magic, b"salt", password)].concat()
+    };
+    for (length, expected) in [(511, true), (512, false)] {
+        let password = vec![b'x'; length];
+        assert!(fits(&digest(APR1, &password), &password), "{length}");
+        assert_eq!(fits(&digest(b"$1$", &password), &password), expected, "{length}");
+        let hash = des_crypt::hash(*b"ab", &password);
+        assert_eq!(fits(&hash, &password), expected, "{length}");
+    }
+}
+
+#[test]
 fn only_the_plain_digest_is_fast() {
     for (_, hash) in HASHES {
         assert_eq!(is_slow(hash.as_bytes()), !hash.starts_with("{SHA}"), "{hash}");

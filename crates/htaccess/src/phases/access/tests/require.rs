@@ -22,6 +22,9 @@ fn what_needs_no_user() {
         ("Require host example.org", &[("GET", 200), ("GET @192.0.2.9", 403)]),
         ("Require host .org", &[("GET", 200)]),
         ("Require host ample.org", &[("GET", 403)]),
+        // As long as the client's domain, and another one.
+        ("Require host another.org", &[("GET", 403)]),
+        ("Require host .com", &[("GET", 403)]),
         ("Require host CLIENT.example.ORG", &[("GET", 200)]),
         ("Require host other.example example.org", &[("GET", 200)]),
         ("Require host example.org# and more", &[("GET", 200)]),
@@ -117,6 +120,8 @@ fn conditions() {
     ]);
     let with_user = format!("{USERS_OF}Require expr %{{remote_user}} == 'ann'");
     run(&[(&with_user, &[("GET", 401), ("GET ann:secret", 200), ("GET bob:secret", 401)])]);
+    let user_by_function = format!("{USERS_OF}Require user %{{tolower:ANN}}");
+    run(&[(&user_by_function, &[("GET ann:secret", 200), ("GET bob:secret", 401)])]);
     let user_by_variable = format!("{USERS_OF}Require user %{{reqenv:who}}");
     run(&[(&user_by_variable, &[("GET ann:secret who=ann", 401)])]);
 }
@@ -208,6 +213,10 @@ fn merging_with_the_folders_above() {
             &[("GET", 403), ("GET b=1", 200)],
         ),
         ("AuthMerging Off\n--\nAuthMerging Or\nRequire env a", &[("GET", 403), ("GET a=1", 200)]),
+        (
+            "AuthMerging Off\n--\nAuthMerging Off\n--\nAuthMerging Or\nRequire env a",
+            &[("GET", 403), ("GET a=1", 200)],
+        ),
         ("AuthzSendForbiddenOnFailure On\n--\nAuthMerging Or\nRequire env a", &[("GET", 200)]),
         (
             "AuthMerging And\n<RequireAll>\nRequire not env a\n</RequireAll>",
@@ -215,7 +224,10 @@ fn merging_with_the_folders_above() {
         ),
     ]);
     let cleared = format!("{USERS_OF}--\nAuthMerging Off");
-    run(&[(USERS_OF, &[("GET", 200)]), (&cleared, &[("GET", 500)])]);
+    let still = format!("{cleared}\n--\nAuthMerging And");
+    for (text, expected) in [(USERS_OF, 200), (&cleared, 500), (&still, 500)] {
+        run(&[(text, &[("GET", expected)])]);
+    }
 }
 
 #[test]
@@ -270,6 +282,7 @@ fn what_apache_does_not_take() {
         ("Require ip", "takes addresses"),
         ("Require ip 10.1/16", "neither an address"),
         ("Require ip example.org", "neither an address"),
+        ("Require ip 10.+1", "neither an address"),
         ("Require method FOO", "no method"),
         ("Require ssl x", "there is no provider"),
         ("Require ssl-verify-client x", "there is no provider"),
