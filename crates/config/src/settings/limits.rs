@@ -11,18 +11,21 @@ section! {
     /// answer to a client that exceeds it.
     pub struct ClientLimits {
         /// Connections open at once, over all listeners. At the limit, those that have been idle
-        /// for longest are closed; where none is idle, new ones wait in the kernel's queue. The
-        /// limit of open files (`ulimit -n`) may make the number lower, which the error log says.
+        /// for longest are closed; where none is idle, new ones wait in the kernel's queue, which
+        /// the error log says. The limit of open files (`ulimit -n`) may make the number lower,
+        /// which the error log says, too.
         connections ("connections"): usize as AtLeast<usize, 1> = 16_384,
             "Holds 10,000 idle browsers with room to spare, in a few dozen megabytes.";
-        /// Connections of one client at once. Further ones are closed. `"auto"` is no limit until
-        /// three quarters of `connections` are open; from then on a sixteenth of `connections`, but
-        /// at least 256. Where `ulimit -n` allows few connections, a number is better.
+        /// Connections of one client at once. Further ones are closed, which the error log says.
+        /// `"auto"` is no limit until three quarters of `connections` are open; from then on a
+        /// sixteenth of `connections`, but at least 256, or three quarters of `connections` if that
+        /// is less. All loopback addresses (127.0.0.0/8 and ::1) are one client. Connections of
+        /// `trusted_proxies` are no client's.
         client_connections ("client_connections"): Count as AutoCount = Count::Auto,
             "A proxy or an office behind one address is not limited, and no address alone can take \
              all connections.";
         /// Requests of one client in a time: `"50/s"`, `"600/m"`, `"5000/h"` or `"off"`. Beyond
-        /// it: 429 with Retry-After.
+        /// it: 429 with Retry-After. All loopback addresses are one client.
         client_requests ("client_requests"): Rate as RateLimit = Rate::OFF,
             "A page with its pictures is a hundred requests, and an office or a proxy is one \
              client. `\"50/s\"` suits most sites without such clients.";
@@ -30,7 +33,7 @@ section! {
         client_burst ("client_burst"): u32 as AtLeast<u32, 1> = 200,
             "A page with its pictures, twice.";
         /// Bits of an IPv4 address that make a client: all connections from addresses with the same
-        /// bits are one client's.
+        /// bits are one client's. All loopback addresses are one client with any number.
         client_prefix_v4 ("client_prefix_v4"): u64 as Within<1, 32> = 32,
             "An address.";
         /// Bits of an IPv6 address that make a client.

@@ -3,6 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
 
+use crate::net::client_address;
+
 /// The bounds of a queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueBounds {
@@ -23,7 +25,7 @@ pub(crate) struct JobOrigin {
 }
 
 /// The network of a client: an IPv4 address, or the /64 of an IPv6 address, which one subscriber
-/// has.
+/// has. All loopback addresses are one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ClientNetwork(u128);
 
@@ -53,7 +55,7 @@ pub(crate) struct CrewFull;
 
 impl ClientNetwork {
     pub(crate) fn of(address: IpAddr) -> ClientNetwork {
-        match address.to_canonical() {
+        match client_address(address) {
             IpAddr::V4(address) => ClientNetwork(address.to_ipv6_mapped().to_bits()),
             IpAddr::V6(address) => {
                 ClientNetwork(Ipv6Addr::to_bits(address) & !u128::from(u64::MAX))
@@ -224,5 +226,6 @@ mod tests {
         assert_ne!(network("2001:db8:0:1::1"), network("2001:db8::1"));
         assert_eq!(network("::ffff:192.0.2.1"), network("192.0.2.1"));
         assert_ne!(network("192.0.2.2"), network("192.0.2.1"));
+        assert_eq!(network("127.9.8.7"), network("::1"));
     }
 }

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use super::Level;
+use crate::net::client_address;
 
 /// Duration in which similar lines are counted together, from the first one.
 const WINDOW: Duration = Duration::from_secs(10);
@@ -176,9 +177,10 @@ impl LineSource {
     }
 }
 
-/// Returns the network of a client: clients of an IPv6 network of 64 bits are one.
+/// Returns the network of a client: clients of an IPv6 network of 64 bits are one, and so are all
+/// loopback addresses.
 fn network(client: IpAddr) -> u64 {
-    match client.to_canonical() {
+    match client_address(client) {
         IpAddr::V4(address) => u64::from(address.to_bits()),
         IpAddr::V6(address) => (address.to_bits() >> 64) as u64,
     }

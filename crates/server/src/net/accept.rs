@@ -130,7 +130,10 @@ impl Thread {
                 match self.make_room() {
                     // Those that were told to end do so now.
                     true => tokio::task::yield_now().await,
-                    false => tokio::time::sleep(PAUSE).await,
+                    false => {
+                        tokio::time::sleep(PAUSE).await;
+                        self.complain_of_limit();
+                    }
                 }
                 if self.connections() >= self.shared.most_connections {
                     continue;
@@ -161,6 +164,20 @@ impl Thread {
                  a minute are counted"
             );
             self.shared.log.say(Level::Error, None, &what);
+        }
+    }
+
+    /// Logs that new connections wait, if the other threads have made no room either, unless a
+    /// thread has done so lately.
+    pub(crate) fn complain_of_limit(&self) {
+        let most = self.shared.most_connections;
+        if self.connections() >= most && self.shared.accept_errors.admits(Instant::now()) {
+            let what = format!(
+                "new connections wait: {most} are open, as many as `connections` of `[limits]` \
+                 allows, and too few of them are idle; raise `connections` if there is memory, or \
+                 lower `client_connections`; further errors of a minute are counted"
+            );
+            self.shared.log.say(Level::Warning, None, &what);
         }
     }
 

@@ -1,7 +1,8 @@
 //! Limits of each client's network: connections at once, and requests in a time.
 //!
-//! A client is an IPv4 address or an IPv6 network. The tables are divided into shards with a lock
-//! each; a lock is held for one look-up. Where no rate is configured, a request touches none.
+//! A client is an IPv4 address or an IPv6 network; all loopback addresses are one. The tables are
+//! divided into shards with a lock each; a lock is held for one look-up. Where no rate is
+//! configured, a request touches none.
 
 mod held_memory;
 
@@ -16,7 +17,7 @@ use howdah_config::{Config, Count, Rate};
 
 pub(crate) use self::held_memory::HeldMemory;
 
-/// Connections that no client is refused because of `"auto"`.
+/// Connections that no client is refused because of `"auto"`, where the server may have many more.
 const FEW: usize = 256;
 /// Shards of the tables. Threads seldom need the same one.
 const SHARDS: usize = 64;
@@ -145,7 +146,7 @@ impl Clients {
         let allowed = match self.connections {
             Count::Exactly(number) => number,
             // The last quarter is for clients that have few.
-            Count::Auto if open > most - most / 4 => (most / 16).max(FEW),
+            Count::Auto if open > most - most / 4 => (most / 16).max(FEW.min(most - most / 4)),
             Count::Auto => usize::MAX,
         };
         let network = self.network(client);
@@ -230,7 +231,7 @@ impl Clients {
 
     fn network(&self, client: IpAddr) -> NetworkKey {
         let (v4, v6) = self.prefixes;
-        match client.to_canonical() {
+        match client_address(client) {
             IpAddr::V4(address) => {
                 let host = 32 - v4;
                 Ipv4Addr::from_bits(address.to_bits() >> host << host).into()
@@ -245,6 +246,15 @@ impl Clients {
     fn shard(&self, network: NetworkKey) -> MutexGuard<'_, Shard> {
         let number = self.state.hash_one(network) as usize % SHARDS;
         self.shards[number].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the address that identifies a client in every limit. Any program on this machine can
+/// connect from each of the 16 million loopback addresses: they are all one client, 127.0.0.1.
+pub(crate) fn client_address(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        address if address.is_loopback() => Ipv4Addr::LOCALHOST.into(),
+        address => address,
     }
 }
 
@@ -316,6 +326,29 @@ mod tests {
     }
 
     #[test]
+    fn all_loopback_addresses_are_one_client_in_every_limit() {
+        for loopback in ["127.0.0.1", "127.9.8.7", "::1", "::ffff:127.0.0.1", "::ffff:127.1.2.3"] {
+            assert_eq!(client_address(address(loopback)), address("127.0.0.1"), "{loopback}");
+        }
+        for other in ["126.255.255.255", "128.0.0.1", "192.0.2.1", "10.0.0.1", "::2", "fe80::1"] {
+            assert_eq!(client_address(address(other)), address(other));
+        }
+        assert_eq!(client_address(address("::ffff:192.0.2.1")), address("192.0.2.1"));
+        let clients = clients(
+            "client_connections = 1\nclient_requests = \"1/m\"\nclient_burst = 1",
+            "client_tunnels = 1",
+        );
+        let _one = clients.connect(address("127.0.0.1"), 0, 100).expect("there is room");
+        assert!(clients.begin_tunnel(address("::1"), 0).is_ok());
+        assert!(clients.request(address("127.0.0.2"), 0).is_ok());
+        for loopback in ["127.255.255.254", "::ffff:127.0.0.3", "::1"] {
+            assert!(clients.connect(address(loopback), 0, 100).is_none(), "{loopback}");
+            assert!(clients.begin_tunnel(address(loopback), 0).is_err(), "{loopback}");
+            assert!(clients.request(address(loopback), 0).is_err(), "{loopback}");
+        }
+    }
+
+    #[test]
     fn one_client_takes_at_most_three_quarters_of_all_connections() {
         let clients = clients("", "");
         let mut open = Vec::new();
@@ -332,6 +365,21 @@ mod tests {
         assert!(clients.connect(other, 13_001, 16_000).is_none());
         drop((open, others));
         assert!(clients.shards.iter().all(|shard| shard.lock().unwrap().connections.is_empty()));
+    }
+
+    #[test]
+    fn one_client_takes_no_more_of_few_connections() {
+        let clients = clients("", "");
+        for most in [8, 16, 100, 256, 300, 400] {
+            let mut open = Vec::new();
+            let greedy = address("127.0.0.1");
+            while let Some(connection) = clients.connect(greedy, open.len() + 1, most) {
+                open.push(connection);
+            }
+            assert_eq!(open.len(), most - most / 4);
+            assert!(clients.connect(address("127.0.0.2"), open.len() + 1, most).is_none());
+            assert!(clients.connect(address("192.0.2.1"), open.len() + 1, most).is_some());
+        }
     }
 
     #[test]

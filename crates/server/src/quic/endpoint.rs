@@ -107,6 +107,7 @@ impl Thread {
                 // The client sends the packet again, and the new generation gets it.
                 incoming.ignore();
             } else if self.connections() >= self.shared.most_connections && !self.make_room() {
+                self.complain_of_limit();
                 incoming.refuse();
             } else if handshakes.get() >= limits.handshakes {
                 self.counters().count_limit("http3", "handshakes");

@@ -306,7 +306,7 @@ fn more_connections_than_allowed_wait_for_their_turn() {
     let site = Site::with(
         &[("index.html", "x"), ("post.php", "<?php")],
         &Options {
-            limits: "connections = 4",
+            limits: "connections = 4\nclient_connections = 4",
             ..Options::default()
         },
     );

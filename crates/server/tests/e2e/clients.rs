@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use crate::site::{Options, Site, far_limits};
+use crate::site::{Options, Site, TAKES_PROXY, far_limits};
 use crate::support::{Folder, Setup, has_php, wait_until};
 use crate::wire::Wire;
 
 fn site(top: &str, limits: &str, of_site: &str) -> Site {
     let config = format!(
-        "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n{top}\n[limits]\n{}{limits}\n\
+        "listen = [\"127.0.0.1:0\", {TAKES_PROXY}]\ncontrol = \"control\"\n{top}\n\
+         [limits]\n{}{limits}\n\
          [log]\naccess = \"access.log\"\n[[site]]\nname = \"shop\"\nroot = \"public\"\n\
          php = false\n\
          {of_site}\n",
@@ -30,7 +31,7 @@ fn a_client_that_asks_too_often_is_told_when_to_come_back_and_another_is_served(
     assert!((1..=3600).contains(&seconds), "{seconds}");
     // The same client on another connection, and another client.
     assert_eq!(site.get("/a.txt").status, 429);
-    let mut other = Wire::connect_from([127, 0, 0, 9], site.server.address());
+    let mut other = site.connect_as([192, 0, 2, 9]);
     assert_eq!(other.get("/a.txt").status, 200);
     // The connection goes on.
     assert_eq!(wire.get("/a.txt").status, 429);
@@ -58,7 +59,7 @@ fn a_client_with_too_many_connections_gets_no_further_one_until_it_closes_one() 
     refused.expect_close();
     site.server
         .wait_for_log("the client has as many connections as `client_connections` allows");
-    let mut other = Wire::connect_from([127, 0, 0, 9], site.server.address());
+    let mut other = site.connect_as([192, 0, 2, 9]);
     assert_eq!(other.get("/a.txt").text(), "content");
     drop(wires.pop());
     wait_until("there is room again", || {
@@ -72,8 +73,68 @@ fn a_client_with_too_many_connections_gets_no_further_one_until_it_closes_one() 
 }
 
 #[test]
+fn all_loopback_addresses_share_the_requests_of_one_client() {
+    let site = site("threads = 2", "client_requests = \"1/h\"\nclient_burst = 3", "");
+    let ask = |last| {
+        let mut wire = Wire::connect_from([127, 0, last, 9], site.server.address());
+        wire.get("/a.txt").status
+    };
+    assert_eq!([2, 3, 4, 5, 6].map(ask), [200, 200, 200, 429, 429]);
+    assert_eq!(site.get("/a.txt").status, 429);
+    assert_eq!(site.connect_as([192, 0, 2, 9]).get("/a.txt").status, 200);
+}
+
+#[test]
+fn a_trusted_proxy_on_this_machine_is_no_client() {
+    let limits = "client_connections = 2\nclient_requests = \"1/h\"\nclient_burst = 1";
+    let site = site("trusted_proxies = [\"127.0.0.0/8\"]", limits, "");
+    let ask = |wire: &mut Wire, client: &str| {
+        wire.ask("GET", "/a.txt", &[("X-Forwarded-For", client)], b"").status
+    };
+    let mut wires: Vec<Wire> = (1..7)
+        .map(|last| Wire::connect_from([127, 0, 0, last], site.server.address()))
+        .collect();
+    for (number, wire) in wires.iter_mut().enumerate() {
+        assert_eq!(ask(wire, &format!("192.0.2.{number}")), 200);
+    }
+    assert_eq!(ask(&mut wires[5], "192.0.2.0"), 429, "the proxy's clients are limited");
+}
+
+#[test]
+fn busy_connections_of_many_loopback_addresses_leave_room_for_others() {
+    let site = site("threads = 2", "connections = 20", "");
+    // None of them is idle.
+    let _drips: Vec<Wire> = (0..30)
+        .map(|last| {
+            let mut wire = Wire::connect_from([127, 0, 1, last], site.server.address());
+            wire.try_send("GET /a.txt HTTP/1.1\r\nHost: ");
+            wire
+        })
+        .collect();
+    site.server
+        .wait_for_log("the client has as many connections as `client_connections` allows");
+    assert_eq!(site.connect_as([192, 0, 2, 9]).get("/a.txt").text(), "content");
+    assert_eq!(site.connect_as([192, 0, 2, 10]).get("/a.txt").text(), "content");
+}
+
+#[test]
+fn the_log_says_that_new_connections_wait_at_the_limit() {
+    let site = site("threads = 2", "connections = 4\nclient_connections = 4", "");
+    let _busy: Vec<Wire> = (0..5)
+        .map(|_| {
+            let mut wire = site.connect();
+            wire.send("GET /a.txt HTTP/1.1\r\nHost: ");
+            wire
+        })
+        .collect();
+    site.server
+        .wait_for_log("4 are open, as many as `connections` of `[limits]` allows");
+}
+
+#[test]
 fn an_idle_crowd_makes_room_for_new_visitors_at_once() {
-    let site = site("threads = 2", "connections = 40\nkeep_alive_timeout = \"1h\"", "");
+    let limits = "connections = 40\nclient_connections = 40\nkeep_alive_timeout = \"1h\"";
+    let site = site("threads = 2", limits, "");
     let mut crowd: Vec<Wire> = (0..40).map(|_| site.connect()).collect();
     for wire in &mut crowd {
         assert_eq!(wire.get("/a.txt").text(), "content");
@@ -93,7 +154,7 @@ fn busy_connections_are_not_closed_for_new_ones() {
     let site = Site::with(
         &[crate::site::HELD, ("index.php", "<?php echo 'x';")],
         &Options {
-            limits: "connections = 4",
+            limits: "connections = 4\nclient_connections = 4",
             ..Options::default()
         },
     );
@@ -170,7 +231,8 @@ fn a_low_limit_of_open_files_is_said_and_kept() {
     let config = folder.file(
         "howdah.toml",
         "listen = [\"127.0.0.1:0\"]\nthreads = 2\n[log]\naccess = \"off\"\n\
-         [limits]\nkeep_alive_timeout = \"1h\"\n[[site]]\nroot = \"public\"\nphp = false\n",
+         [limits]\nkeep_alive_timeout = \"1h\"\nclient_connections = 300\n[[site]]\n\
+         root = \"public\"\nphp = false\n",
     );
     // As an ordinary user: root may raise the limit.
     let limited = folder.program("limited", "#!/bin/sh\nulimit -n 300\nexec \"$HOWDAH\" \"$@\"\n");

@@ -9,7 +9,7 @@ use std::time::Instant;
 use howdah_sys::descriptor;
 use howdah_sys::signal::{SIGHUP, SIGTERM};
 
-use crate::site::Site;
+use crate::site::{Site, TAKES_PROXY};
 use crate::support::wait_until;
 
 const CONFIG: &str = "listen = [\"127.0.0.1:0\"]\nthreads = 2\n\
@@ -153,7 +153,7 @@ fn two_sites(flood: &str) -> Site {
         )
     };
     let config = format!(
-        "listen = [\"127.0.0.1:0\"]\nthreads = 2\n[log]\naccess = \"off\"\n{}{}",
+        "listen = [\"127.0.0.1:0\", {TAKES_PROXY}]\nthreads = 2\n[log]\naccess = \"off\"\n{}{}",
         site("shop"),
         site("blog")
     );
@@ -246,11 +246,11 @@ fn refusals_of_one_client_hide_neither_another_client_nor_a_site() {
         wire.reply("GET");
     }
     blog_is_heard(&site);
-    let mut other = crate::wire::Wire::connect_from([127, 0, 0, 9], site.server.address());
+    let mut other = site.connect_as([192, 0, 2, 9]);
     other.send("GET / HTTP/1.1\r\n\r\n");
     assert_eq!(other.reply("GET").status, 400);
     wait_until("the other client's line arrives", || {
-        !site.log_lines("[client 127.0.0.9:").is_empty()
+        !site.log_lines("[client 192.0.2.9:").is_empty()
     });
     // Of 128 kinds of lines at most 200 are written within a window, and each may be counted.
     let lines = site.log_lines("[client 127.0.0.1:").len();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::site::Site;
+use crate::site::{Site, TAKES_PROXY};
 use crate::support::{has_php, wait_until};
 use crate::wire::Wire;
 
@@ -73,11 +73,13 @@ struct Misbehaviour {
 
 impl Misbehaviour {
     fn start() -> Misbehaviour {
-        let config = "listen = [\"127.0.0.1:0\"]\nthreads = 2\n\
-                      [limits]\nclient_requests = \"1/h\"\nclient_burst = 30\n[log]\n\
-                      access = \"off\"\n\
-                      [[site]]\nname = \"shop\"\nroot = \"public\"\n\
-                      [site.php]\nworkers = 1\nstate_dir = \"state\"\n";
+        let config = format!(
+            "listen = [\"127.0.0.1:0\", {TAKES_PROXY}]\nthreads = 2\n\
+             [limits]\nclient_requests = \"1/h\"\nclient_burst = 30\n[log]\n\
+             access = \"off\"\n\
+             [[site]]\nname = \"shop\"\nroot = \"public\"\n\
+             [site.php]\nworkers = 1\nstate_dir = \"state\"\n"
+        );
         let forge = forgeries().iter().fold("<?php\n".to_owned(), |script, line| {
             let hex: String = line.bytes().map(|byte| format!("{byte:02x}")).collect();
             script
@@ -88,7 +90,7 @@ impl Misbehaviour {
                      \"\\n\");\n"
                 )
         });
-        let site = Site::configured(&[("index.php", "x"), ("forge.php", &forge)], config);
+        let site = Site::configured(&[("index.php", "x"), ("forge.php", &forge)], &config);
         site.file("admin/index.html", "secret");
         site.file(".env.php", "secret");
         let users: PathBuf = site.path().join("users");
@@ -102,7 +104,7 @@ impl Misbehaviour {
     }
 
     fn client(&self, last: u8) -> Wire {
-        Wire::connect_from([127, 0, 0, last], self.site.server.address())
+        self.site.connect_as([192, 0, 2, last])
     }
 
     fn log_in(&self, wire: &mut Wire, user: &[u8], password: &str, status: u16) {
@@ -158,7 +160,7 @@ fn fail2ban_finds_those_who_misbehave_and_nobody_forges_anothers_address() {
         }
     }
     wait_until("the last line is there", || {
-        let last = format!("[client 127.0.0.{}:", 99 + forgeries().len());
+        let last = format!("[client 192.0.2.{}:", 99 + forgeries().len());
         site.log_lines(&last).len() >= 3
     });
 
@@ -172,7 +174,7 @@ fn fail2ban_finds_those_who_misbehave_and_nobody_forges_anothers_address() {
             return;
         };
         assert!(!addresses.contains(INNOCENT), "{mode}: {addresses:?}");
-        assert!(addresses.iter().all(|address| address.starts_with("127.0.0.")), "{addresses:?}");
+        assert!(addresses.iter().all(|address| address.starts_with("192.0.2.")), "{addresses:?}");
         // A client that forges has misbehaved, too.
         let plain: Vec<u8> = addresses
             .iter()

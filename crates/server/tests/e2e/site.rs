@@ -21,6 +21,11 @@ pub const HELD: (&str, &str) = (
      echo 'done';",
 );
 
+/// A listener on which tests are clients with different addresses: all loopback addresses are one
+/// client.
+pub const TAKES_PROXY: &str =
+    "{ address = \"127.0.0.1:0\", proxy_protocol = true, trusted = true }";
+
 /// A site and the server that serves it.
 pub struct Site {
     pub server: Server,
@@ -187,6 +192,11 @@ impl Site {
 
     pub fn connect(&self) -> Wire {
         Wire::connect(self.server.address())
+    }
+
+    /// As a client with this address, on the second listener, which is [`TAKES_PROXY`].
+    pub fn connect_as(&self, client: [u8; 4]) -> Wire {
+        Wire::connect_as(client, self.server.addresses()[1])
     }
 
     /// Asks on a connection of its own.

@@ -24,7 +24,6 @@ use self::upstream::{
 use crate::site::{Options, Site};
 use crate::support::{Setup, has_php, wait_until};
 use crate::tls::client::{self, Authority, Trust};
-use crate::wire::Wire;
 
 #[test]
 fn messages_pass_in_both_directions() {
@@ -301,10 +300,16 @@ fn a_tunnel_without_bytes_ends_after_tunnel_timeout() {
 #[test]
 fn a_site_and_a_client_have_so_many_tunnels() {
     let upstream = Upstream::start();
-    let site = upstream.site("tunnels = 2\nclient_tunnels = 1");
-    let ask = |client| {
-        let mut wire = Wire::connect_from([127, 0, 0, client], site.server.address());
-        wire.request("GET", "/ws/chat", &ASKS, b"");
+    let site = upstream.site_with(&Options {
+        top: "trusted_proxies = [\"127.0.0.1\"]",
+        site: &upstream.keys("tunnels = 2\nclient_tunnels = 1"),
+        ..Options::default()
+    });
+    let ask = |client: u8| {
+        let mut wire = site.connect();
+        let address = format!("192.0.2.{client}");
+        let fields = [&ASKS[..], &[("X-Forwarded-For", &address)]].concat();
+        wire.request("GET", "/ws/chat", &fields, b"");
         let (status, _, _) = wire.head();
         (wire, status)
     };

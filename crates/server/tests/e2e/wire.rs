@@ -1,7 +1,7 @@
 //! A client that sends a test's bytes unchanged, and checks every byte of the response.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use rustls::ClientConnection;
@@ -52,7 +52,7 @@ impl Wire {
         Wire::over(TcpStream::connect_timeout(&address, PATIENCE).unwrap())
     }
 
-    /// As another client, with an address of this machine's own such as 127.0.0.9.
+    /// From an address of this machine's own such as 127.0.0.9. All of these are one client.
     pub fn connect_from(client: [u8; 4], address: SocketAddr) -> Wire {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
         let stream = runtime.block_on(async {
@@ -62,6 +62,15 @@ impl Wire {
         });
         stream.set_nonblocking(false).unwrap();
         Wire::over(stream)
+    }
+
+    /// As a client with any address, which the header of the PROXY protocol names: for a listener
+    /// that takes it.
+    pub fn connect_as(client: [u8; 4], address: SocketAddr) -> Wire {
+        let mut wire = Wire::connect(address);
+        let [client, port] = [Ipv4Addr::from(client).to_string(), wire.port().to_string()];
+        wire.send(format!("PROXY TCP4 {client} 127.0.0.1 {port} {}\r\n", address.port()));
+        wire
     }
 
     fn over(stream: TcpStream) -> Wire {

@@ -37,7 +37,8 @@ impl Thread {
         let FrontShared { clients, most_connections, .. } = &*self.shared;
         let counted = clients.connect(peer.remote.ip(), self.connections(), *most_connections);
         if counted.is_none() {
-            let what = "closed: the client has as many connections as `client_connections` allows";
+            let what = "closed: the client has as many connections as `client_connections` allows; \
+                        raise it in `[limits]`, or set `trusted_proxies` if the client is a proxy";
             self.shared.log.say_of_client(Level::Info, None, peer.remote, what);
             return Err(TooMany);
         }
