@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use howdah_sys::credentials;
+use howdah_sys::folder;
 use howdah_sys::open::{self, Access, LinkBound, Lookup};
 use howdah_sys::stat::{FileType, Stat};
 
@@ -70,6 +71,69 @@ pub fn real_path(path: &Path) -> io::Result<PathBuf> {
     Ok(walk(path, &mut |_| {})?.complete()?.end)
 }
 
+/// The place of a folder that is made with this process's rights, and may belong to another user.
+/// The place is kept as an open folder: whatever is exchanged later on the way, nothing is made
+/// elsewhere.
+#[derive(Debug)]
+pub struct FolderPlace {
+    /// The path without symbolic links.
+    pub real: PathBuf,
+    /// The folder's own name.
+    pub name: CString,
+    /// The last folder above that exists.
+    above: OwnedFd,
+    /// The names of the folders between these two.
+    missing: Vec<CString>,
+}
+
+impl FolderPlace {
+    /// Follows the links of an absolute path. Makes nothing.
+    ///
+    /// # Errors
+    /// A link on the way is not the administrator's, or could be exchanged by somebody else; or as
+    /// of [`LinkedPath::of`].
+    pub fn of(path: &Path) -> io::Result<FolderPlace> {
+        let mut walk = walk(path, &mut |_| {})?;
+        if let Some(link) = walk.links.iter().find(|link| !link.is_kept) {
+            return Err(io::Error::other(format!(
+                "the link {}, which belongs to user {}, is not followed, because others than root \
+                 can change it; give the path without the link, or let root own the link, and \
+                 nobody else write to the folders above it",
+                link.path.display(),
+                link.owner
+            )));
+        }
+        if walk.missing.is_none() {
+            walk.opened.pop();
+            walk.known.pop();
+        }
+        let (above, _) = walk.opened.pop().ok_or(io::ErrorKind::InvalidInput)?;
+        let rest = walk.end.strip_prefix(&walk.known).map_err(|_| io::ErrorKind::NotFound)?;
+        let mut missing = rest
+            .iter()
+            .map(|name| CString::new(name.as_bytes()))
+            .collect::<Result<Vec<CString>, _>>()?;
+        Ok(FolderPlace {
+            name: missing.pop().ok_or(io::ErrorKind::InvalidInput)?,
+            real: walk.end,
+            above,
+            missing,
+        })
+    }
+
+    /// Opens the folder above. Makes those that are missing, with mode 0755.
+    ///
+    /// # Errors
+    /// A folder cannot be made, or something else is in its place by now.
+    pub fn parent(&self) -> io::Result<OwnedFd> {
+        let mut folder = self.above.try_clone()?;
+        for name in &self.missing {
+            folder = folder::make_shared(folder.as_fd(), name)?;
+        }
+        Ok(folder)
+    }
+}
+
 /// The way of a document root to the folder at its end.
 #[derive(Debug)]
 pub(crate) struct RootWay {
@@ -129,6 +193,8 @@ struct LinkOnWay {
     owner: u32,
     /// Its path, and the rest as it is written.
     laid: PathBuf,
+    /// As [`Walk::is_kept`].
+    is_kept: bool,
 }
 
 fn walk(path: &Path, note: &mut dyn FnMut(&Path)) -> io::Result<Walk> {
@@ -177,6 +243,17 @@ impl Walk {
         found.map(|link| link.path.clone())
     }
 
+    /// Returns whether `link`, in the folder that was reached, belongs to root or to the server's
+    /// user. Where the server's user is root, no other user may be able to move the link, or a
+    /// folder above it, either.
+    fn is_kept(&self, link: &Stat) -> bool {
+        let own = credentials::own_user();
+        let is_kept = |(_, folder): &(OwnedFd, Stat)| {
+            folder.owner == 0 && (folder.mode & WRITABLE == 0 || folder.mode & STICKY != 0)
+        };
+        [0, own].contains(&link.owner) && (own != 0 || self.opened.iter().all(is_kept))
+    }
+
     fn go_up(&mut self) {
         self.end.pop();
         if self.missing.is_none() && self.opened.len() > 1 {
@@ -215,6 +292,7 @@ impl Walk {
                     laid: rest(&next, steps),
                     path: next,
                     owner: stat.owner,
+                    is_kept: self.is_kept(&stat),
                 });
                 steps.append(&mut steps_of(Path::new(OsStr::from_bytes(&target))));
             }
@@ -230,6 +308,11 @@ impl Walk {
         Ok(())
     }
 }
+
+/// The rights of group and others to make files in a folder, and to remove and rename them.
+const WRITABLE: u32 = 0o022;
+/// In a folder with this mode bit, each user removes and renames the own files only.
+const STICKY: u32 = 0o1000;
 
 /// Opens what is at `name`, which may be a link.
 fn step(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<(OwnedFd, Stat)> {
@@ -266,7 +349,7 @@ fn steps_of(path: &Path) -> Vec<PathBuf> {
 mod tests {
     use super::*;
     use std::fs;
-    use std::os::unix::fs::{lchown, symlink};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
 
     #[test]
     fn a_link_is_foreign_where_it_leads_to_a_folder_of_somebody_else() {
@@ -312,5 +395,37 @@ mod tests {
             assert_eq!(of("link").foreign_link, None);
         }
         fs::remove_dir_all(&place).unwrap();
+    }
+
+    #[test]
+    fn only_the_administrators_links_lead_to_the_place_of_a_folder() {
+        let top = std::env::temp_dir().join(format!("howdah-place-{}", std::process::id()));
+        let top = fs::create_dir_all(top.join("a/b")).and_then(|()| top.canonicalize()).unwrap();
+        symlink("a/b", top.join("link")).unwrap();
+        let of = |name: &str| FolderPlace::of(&top.join(name));
+        let place = of("link/c/../d/e").unwrap();
+        assert_eq!((&*place.real, &*place.name), (&*top.join("a/b/d/e"), c"e"));
+        assert!(!top.join("a/b/d").exists());
+        place.parent().unwrap();
+        assert!(top.join("a/b/d").is_dir() && !top.join("a/b/d/e").exists());
+        // A folder that exists is the end of its path.
+        assert_eq!(of("link").unwrap().name.as_c_str(), c"b");
+        assert!(FolderPlace::of(Path::new("/")).is_err());
+        assert!(of("link/c/../../x").is_err());
+        if fs::metadata(&top).unwrap().uid() == 0 {
+            let refused = || of("link/d").unwrap_err().to_string();
+            lchown(top.join("a"), Some(7), None).unwrap();
+            assert!(of("link/d").is_ok(), "the folder that the link leads to may be anybody's");
+            lchown(&top, Some(7), None).unwrap();
+            assert!(refused().contains("link, which belongs to user 0, is not followed"));
+            lchown(&top, Some(0), None).unwrap();
+            fs::set_permissions(&top, fs::Permissions::from_mode(0o775)).unwrap();
+            assert!(refused().contains("is not followed"));
+            fs::set_permissions(&top, fs::Permissions::from_mode(0o755)).unwrap();
+            assert!(of("link/d").is_ok());
+            lchown(top.join("link"), Some(7), None).unwrap();
+            assert!(refused().contains("link, which belongs to user 7, is not followed"));
+        }
+        fs::remove_dir_all(&top).unwrap();
     }
 }

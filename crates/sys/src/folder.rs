@@ -1,14 +1,15 @@
 //! Folders: listing names, and creating folders that belong to one user alone.
 
 use std::ffi::{CStr, CString};
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
 use crate::check;
+use crate::credentials::own_user;
 use crate::open::{self, Access, Lookup};
 
 /// Lists at most `most` names in an open folder, in no order, without `.` and `..`. The folder may
@@ -72,38 +73,34 @@ pub fn has_attribute(path: &Path, name: &str) -> bool {
     unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) >= 0 }
 }
 
-/// Creates a folder at `path` that belongs to user `uid` and that no other user may enter. An
-/// existing folder must belong to that user, and must not be a symbolic link: whoever created it
-/// could otherwise read the files in it.
+/// Opens the folder `name` in `parent`. Creates it with mode 0755 where it is missing.
+///
+/// # Errors
+/// The folder cannot be created, or something else has that name, such as a symbolic link.
+pub fn make_shared(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+    make(parent, name, 0o755)?;
+    open::step(parent, name, Access::Folder, Lookup::Full)
+}
+
+/// Opens the folder `name` in `parent`, which belongs to user `uid` and which no other user may
+/// enter. Creates it where it is missing. An existing folder must belong to that user, and must not
+/// be a symbolic link: whoever created it could otherwise read the files in it.
 ///
 /// # Errors
 /// The folder cannot be created, or belongs to another user.
-pub fn make_private(path: &Path, uid: u32, gid: u32) -> io::Result<()> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    let parent = match parent.as_os_str().is_empty() {
-        true => Path::new("."),
-        false => parent,
-    };
-    // Opened once: between two steps, the owner of a folder above could exchange the path for a
-    // link to a folder that is not fresh.
-    let parent = open::folder(&CString::new(parent.as_os_str().as_bytes())?, Lookup::Full)?;
-    let name = CString::new(name.as_bytes())?;
-    // SAFETY: NUL-terminated.
-    let made = check(unsafe { libc::mkdirat(parent.as_raw_fd(), name.as_ptr(), 0o700) });
-    let fresh = match made {
-        Ok(_) => true,
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
-        Err(error) => return Err(error),
-    };
-    let flags =
-        libc::O_RDONLY | libc::O_CLOEXEC | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    // SAFETY: NUL-terminated.
-    let fd = check(unsafe { libc::openat(parent.as_raw_fd(), name.as_ptr(), flags) })?;
-    // SAFETY: fresh descriptor, owned by nobody else.
-    let folder = unsafe { fs::File::from_raw_fd(fd) };
-    if fresh && folder.metadata()?.uid() != uid {
+pub fn make_private(
+    parent: BorrowedFd<'_>,
+    name: &CStr,
+    uid: u32,
+    gid: u32,
+) -> io::Result<OwnedFd> {
+    let is_made = make(parent, name, 0o700)?;
+    let folder = open::step(parent, name, Access::Folder, Lookup::Full)?;
+    let folder = fs::File::from(open::step(folder.as_fd(), c".", Access::Read, Lookup::Full)?);
+    let owner = folder.metadata()?.uid();
+    // The owner of `parent` could have put another folder of this process's user in the place of
+    // the new one. Only an empty folder is given away.
+    if is_made && owner == own_user() && owner != uid && names(folder.as_fd(), 1)?.is_empty() {
         fchown(&folder, Some(uid), Some(gid))?;
     }
     let found = folder.metadata()?;
@@ -116,25 +113,33 @@ pub fn make_private(path: &Path, uid: u32, gid: u32) -> io::Result<()> {
     if found.mode() & 0o777 != 0o700 {
         folder.set_permissions(fs::Permissions::from_mode(0o700))?;
     }
-    Ok(())
+    Ok(folder.into())
 }
 
-/// Gives the folder at `path`, and all files and folders in it, to user `uid` and group `gid`.
-/// Never follows a link, and leaves files out that have a second name elsewhere. Does nothing if
-/// there is no folder, or if it belongs to that user. No process of the present owner may run.
+/// Creates the folder `name` in `parent`. Returns `false` if something has that name.
+fn make(parent: BorrowedFd<'_>, name: &CStr, mode: libc::mode_t) -> io::Result<bool> {
+    // SAFETY: NUL-terminated.
+    match check(unsafe { libc::mkdirat(parent.as_raw_fd(), name.as_ptr(), mode) }) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Gives the folder `name` in `parent`, and all files and folders in it, to user `uid` and group
+/// `gid`. Never follows a link, and leaves files out that have a second name elsewhere. Does
+/// nothing if there is no folder, or if it belongs to that user. No process of the present owner
+/// may run.
 ///
 /// # Errors
 /// The owner cannot be changed, or there are too many levels of folders.
-pub fn hand_over(path: &Path, uid: u32, gid: u32) -> io::Result<()> {
-    let folder = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_NONBLOCK)
-        .open(path);
-    let folder = match folder {
+pub fn hand_over(parent: BorrowedFd<'_>, name: &CStr, uid: u32, gid: u32) -> io::Result<()> {
+    let folder = match open::step(parent, name, Access::Folder, Lookup::Full) {
         Ok(folder) => folder,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
+    let folder = fs::File::from(open::step(folder.as_fd(), c".", Access::Read, Lookup::Full)?);
     if folder.metadata()?.uid() == uid {
         return Ok(());
     }
@@ -213,7 +218,8 @@ mod tests {
         }
         symlink(place.join("secret"), folder.join("link")).unwrap();
         fs::hard_link(place.join("linked"), folder.join("hard")).unwrap();
-        hand_over(&folder, 61_200, 61_201).unwrap();
+        let at = fs::File::open(&place).unwrap();
+        hand_over(at.as_fd(), c"state", 61_200, 61_201).unwrap();
         let owner = |path: &str| fs::metadata(place.join(path)).map(|found| found.uid()).unwrap();
         for path in ["state", "state/file", "state/a", "state/a/b/file"] {
             assert_eq!(owner(path), 61_200, "{path}");
@@ -221,23 +227,26 @@ mod tests {
         for path in ["secret", "linked", "state/hard"] {
             assert_eq!(owner(path), 0, "{path}");
         }
-        hand_over(&place.join("none"), 1, 1).unwrap();
+        hand_over(at.as_fd(), c"none", 1, 1).unwrap();
+        symlink("state", place.join("other")).unwrap();
+        assert!(hand_over(at.as_fd(), c"other", 1, 1).is_err());
         fs::remove_dir_all(place).unwrap();
     }
 
     #[test]
     fn makes_one_and_finds_it_again() {
         let place = place("again");
-        let folder = place.join("state");
+        let at = fs::File::open(&place).unwrap();
+        let made = |uid, gid| make_private(at.as_fd(), c"state", uid, gid);
         let (uid, gid) = {
-            let found = fs::metadata(&place).unwrap();
+            let found = at.metadata().unwrap();
             (found.uid(), found.gid())
         };
-        make_private(&folder, uid, gid).unwrap();
-        make_private(&folder, uid, gid).unwrap();
-        assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
+        made(uid, gid).unwrap();
+        made(uid, gid).unwrap();
+        assert_eq!(fs::metadata(place.join("state")).unwrap().mode() & 0o777, 0o700);
         // One of another owner is refused.
-        assert!(make_private(&folder, uid + 1, gid).is_err());
+        assert!(made(uid + 1, gid).is_err());
         fs::remove_dir_all(&place).unwrap();
     }
 
@@ -245,8 +254,11 @@ mod tests {
     fn a_symbolic_link_is_refused() {
         let place = place("link");
         symlink(&place, place.join("state")).unwrap();
-        let uid = fs::metadata(&place).unwrap().uid();
-        assert!(make_private(&place.join("state"), uid, uid).is_err());
+        let at = fs::File::open(&place).unwrap();
+        let uid = at.metadata().unwrap().uid();
+        assert!(make_private(at.as_fd(), c"state", uid, uid).is_err());
+        assert!(make_shared(at.as_fd(), c"state").is_err());
+        assert!(make_shared(at.as_fd(), c"a/b").is_err());
         fs::remove_dir_all(&place).unwrap();
     }
 }

@@ -21,11 +21,13 @@ pub(crate) mod site_folders;
 
 use std::ffi::CString;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use howdah_config::{Config, Destination, Php, Sandbox, SiteSettings};
+use howdah_files::FolderPlace;
 use howdah_sys::confinement::{Confinement, Resource};
 use howdah_sys::credentials::Identity;
 use howdah_sys::folder;
@@ -36,6 +38,7 @@ use howdah_sys::seccomp;
 use howdah_sys::shared_memory::{self, SharedMemory, SharedMemorySpace};
 
 use self::files::Reach;
+use super::state::StateFolder;
 use super::survey::{SurveyAnswers, written_root};
 
 /// The shared folders for temporary files, and the folders of a pool's state that replace them.
@@ -220,24 +223,25 @@ impl PoolIsolation {
     }
 
     /// Makes the folders that the pool's mounts need, and returns what the kernel is told when the
-    /// zygote starts. `state` is the pool's state folder, which exists. `former` is the shared
-    /// memory of the zygotes before, `groups` the folders with the control groups of all pools.
+    /// zygote starts. `former` is the shared memory of the zygotes before, `groups` the folders
+    /// with the control groups of all pools.
     ///
     /// # Errors
     /// The folders cannot be made.
     pub(crate) fn confinement(
         &self,
-        state: &Path,
+        state: &StateFolder,
         owner: &Identity,
         former: Option<Arc<SharedMemorySpace>>,
         groups: &[PathBuf],
     ) -> io::Result<Confinement> {
         let mut mounts = Mounts::default();
         if self.private_tmp {
-            let state = self.real_state(state)?;
-            for (shared, own) in TEMPORARY {
-                let own = state.join(own);
-                folder::make_private(&own, owner.uid, owner.gid).map_err(|error| {
+            for (shared, name) in TEMPORARY {
+                let own = state.real.join(name);
+                let name = CString::new(name)?;
+                let folder = state.folder.as_fd();
+                folder::make_private(folder, &name, owner.uid, owner.gid).map_err(|error| {
                     let told = format!(
                         "the folder {} for its {shared}: {error}; remove it, or set `private_tmp = \
                          false`",
@@ -282,17 +286,17 @@ impl PoolIsolation {
         })
     }
 
-    /// Returns the path of the pool's state folder without links.
+    /// Returns the place of the pool's state folder.
     ///
     /// # Errors
-    /// Somebody's link leads the path to a folder of another user or site, or to another place than
-    /// when this was planned.
-    pub(crate) fn real_state(&self, state: &Path) -> io::Result<PathBuf> {
-        let real = super::state::without_foreign_link(state)?;
-        match &self.state {
-            Ok(planned) if planned.as_ref().is_none_or(|planned| *planned == real) => Ok(real),
-            Ok(_) => Err(io::Error::other("a link on the way was exchanged; reload")),
-            Err(why) => Err(io::Error::other(why.clone())),
+    /// A link on the way is not the administrator's, or leads to a folder of another user or site,
+    /// or to another place than when this was planned.
+    pub(crate) fn state_place(&self, state: &Path) -> io::Result<FolderPlace> {
+        let planned = self.state.as_ref().map_err(|why| io::Error::other(why.clone()))?;
+        let place = FolderPlace::of(state)?;
+        match planned.as_ref().is_none_or(|planned| *planned == place.real) {
+            true => Ok(place),
+            false => Err(io::Error::other("a link on the way was exchanged; reload")),
         }
     }
 

@@ -74,6 +74,8 @@ pub(super) struct PoolProcesses {
     pub(super) due: Option<Instant>,
     /// The pool did not start, and its generation does without it for now.
     pub(super) is_left_out: bool,
+    /// The state folder could not be made at the last start of a zygote.
+    is_state_refused: bool,
     /// The reason why PHP does not start with the settings of this generation; `None` if it has
     /// started.
     pub(super) start_failure: Option<String>,
@@ -222,6 +224,7 @@ impl PoolProcesses {
             backoff: Backoff::default(),
             due: None,
             is_left_out: false,
+            is_state_refused: false,
             start_failure: None,
             told_failure: None,
         }
@@ -232,7 +235,8 @@ impl PoolProcesses {
     pub(super) fn has_spoilt_state(&self, ours: &Identity) -> bool {
         self.plan.as_ref().is_some_and(|plan| {
             let owner = plan.identity.as_ref().unwrap_or(ours);
-            state::is_spoilt(plan.settings.state_dir.as_ref(), owner, ours)
+            let folder = plan.settings.state_dir.as_ref();
+            state::is_spoilt(folder, self.is_state_refused, owner, ours)
         })
     }
 
@@ -271,12 +275,12 @@ impl PoolProcesses {
             return Err(io::Error::other("the pool was taken over from another howdah"));
         };
         let owner = plan.owner(environment);
-        plan.prepare_state(environment).map_err(io::Error::other)?;
+        let state = plan.prepare_state(environment);
+        self.is_state_refused = state.is_err();
+        let state = state.map_err(io::Error::other)?;
         let memory = environment.pool_memory.of(&self.name);
         let groups = self.group.as_ref().map(PoolGroup::of_all_pools).unwrap_or_default();
-        let confinement =
-            plan.isolation
-                .confinement(plan.settings.state_dir.as_ref(), owner, memory, &groups)?;
+        let confinement = plan.isolation.confinement(&state, owner, memory, &groups)?;
         let (socket, theirs) = SeqPacket::pair()?;
         let (front, zygote_to_front) = SeqPacket::pair()?;
         let (into_outputs, outputs) = SeqPacket::pair()?;

@@ -2,20 +2,34 @@
 
 use std::fs::{self, DirBuilder};
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use howdah_files::LinkedPath;
+use howdah_files::FolderPlace;
 use howdah_sys::credentials::Identity;
 use howdah_sys::folder;
+use howdah_sys::stat::Stat;
 
-/// Makes sure that `path` is a folder of `owner` that no other user may enter. `ours` is this
-/// process's user.
+/// A state folder that exists and belongs to its owner.
+#[derive(Debug)]
+pub(crate) struct StateFolder {
+    /// The path without symbolic links.
+    pub(crate) real: PathBuf,
+    pub(crate) folder: OwnedFd,
+}
+
+/// Makes sure that a folder of `owner`, which no other user may enter, is at `place`. `ours` is
+/// this process's user.
 ///
 /// # Errors
 /// The reason, as text for the operator.
-pub(super) fn prepare(path: &Path, owner: &Identity, ours: &Identity) -> Result<(), String> {
+pub(super) fn prepare(
+    place: FolderPlace,
+    owner: &Identity,
+    ours: &Identity,
+) -> Result<StateFolder, String> {
     let refused = |path: &Path, error: &io::Error| {
         format!(
             "the state folder {}: {error}; remove it, give it to {}, or set `php.state_dir`",
@@ -23,55 +37,37 @@ pub(super) fn prepare(path: &Path, owner: &Identity, ours: &Identity) -> Result<
             owner.name
         )
     };
-    let path = place(path, owner, ours).map_err(|(path, error)| refused(&path, &error))?;
-    folder::make_private(&path, owner.uid, owner.gid).map_err(|error| refused(&path, &error))
+    let parent = parent(&place, owner, ours).map_err(|(path, error)| refused(&path, &error))?;
+    let folder = folder::make_private(parent.as_fd(), &place.name, owner.uid, owner.gid)
+        .map_err(|error| refused(&place.real, &error))?;
+    Ok(StateFolder { real: place.real, folder })
 }
 
-/// Creates the folders above a folder of `owner`, and returns its path without links. `ours` is
-/// this process's user.
+/// Creates the folders above a folder of `owner`, and opens the last one. `ours` is this process's
+/// user.
 ///
 /// # Errors
 /// The folder that is in the way, and why: another user could put a folder of his own there.
-pub(super) fn place(
-    path: &Path,
+pub(super) fn parent(
+    place: &FolderPlace,
     owner: &Identity,
     ours: &Identity,
-) -> Result<PathBuf, (PathBuf, io::Error)> {
-    let real = without_foreign_link(path).map_err(|error| (path.to_owned(), error))?;
-    if let Some(parent) = real.parent() {
-        let refused = |error| (parent.to_owned(), error);
-        let shared = DirBuilder::new().recursive(true).mode(0o755).create(parent);
-        shared.map_err(refused)?;
-        let found = fs::symlink_metadata(parent).map_err(refused)?;
-        // The owner of the parent folder can replace the folder at any time.
-        if ![0, ours.uid, owner.uid].contains(&found.uid()) {
-            let error = io::Error::other(format!("it belongs to user {}", found.uid()));
-            return Err(refused(error));
-        }
-    }
-    Ok(real)
-}
-
-/// Returns the path without links. A state folder is made with this process's rights, so that
-/// nobody else may choose the place.
-///
-/// # Errors
-/// Somebody's link leads the path to a folder of another user.
-pub(super) fn without_foreign_link(path: &Path) -> io::Result<PathBuf> {
-    let found = LinkedPath::of(path)?;
-    match found.foreign_link {
-        None => Ok(found.real),
-        Some(link) => Err(io::Error::other(format!(
-            "the link {} belongs neither to root nor to the owner of the folder that it leads to",
-            link.display()
-        ))),
+) -> Result<OwnedFd, (PathBuf, io::Error)> {
+    let refused = |error| (place.real.parent().unwrap_or(&place.real).to_owned(), error);
+    let parent = place.parent().map_err(refused)?;
+    let found = Stat::of(parent.as_fd()).map_err(refused)?;
+    // The owner of the parent folder can replace the folder at any time.
+    match [0, ours.uid, owner.uid].contains(&found.owner) {
+        true => Ok(parent),
+        false => Err(refused(io::Error::other(format!("it belongs to user {}", found.owner)))),
     }
 }
 
 /// Returns whether `owner` has made something of the state folder `path`, of a folder in it or of
-/// the way to it that keeps the pool from starting. `ours` is this process's user. `false` where
-/// that is the owner, too: then its folders are the administrator's own.
-pub(super) fn is_spoilt(path: &Path, owner: &Identity, ours: &Identity) -> bool {
+/// the way to it that keeps the pool from starting. `was_refused`: [`prepare`] has met it, and the
+/// owner may have put things right since. `ours` is this process's user. `false` where that is the
+/// owner, too: then its folders are the administrator's own.
+pub(super) fn is_spoilt(path: &Path, was_refused: bool, owner: &Identity, ours: &Identity) -> bool {
     if owner.is_root() || owner.uid == ours.uid {
         return false;
     }
@@ -82,7 +78,8 @@ pub(super) fn is_spoilt(path: &Path, owner: &Identity, ours: &Identity) -> bool 
     let is_folder = |at: &Path| fs::symlink_metadata(at).is_ok_and(|it| it.is_dir());
     let is_blocked = path.ancestors().any(|at| is_of_owner(at) && is_unusable(at));
     // The folder itself is always the owner's. Above it, the owner can put anything in its place.
-    let is_replaced = !is_folder(path) && path.ancestors().skip(1).any(is_of_owner);
+    let is_missing = was_refused || !is_folder(path);
+    let is_replaced = is_missing && path.ancestors().skip(1).any(is_of_owner);
     let in_it = FOLDERS.iter().map(|name| path.join(name));
     is_blocked || is_replaced || is_of_owner(path) && in_it.into_iter().any(|at| is_unusable(&at))
 }
@@ -110,8 +107,88 @@ pub(crate) fn fresh(temporary: &Path) -> io::Result<PathBuf> {
 mod tests {
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
 
     use super::*;
+
+    fn prepared(path: &Path, owner: &Identity, ours: &Identity) -> Result<StateFolder, String> {
+        let place = FolderPlace::of(path).map_err(|error| error.to_string())?;
+        prepare(place, owner, ours)
+    }
+
+    fn seven() -> Identity {
+        Identity {
+            uid: 7,
+            gid: 7,
+            name: "seven".into(),
+            groups: vec![7],
+        }
+    }
+
+    /// The folder `site` of user 7, `site/var` in it with a link beside it, and the folder of user
+    /// 8 that the link leads to.
+    fn site_with_victim(top: &Path) -> (PathBuf, PathBuf, PathBuf) {
+        let (var, link, victim) =
+            (top.join("site/var"), top.join("site/link"), top.join("victim/public"));
+        fs::create_dir_all(&var).unwrap();
+        fs::create_dir_all(&victim).unwrap();
+        std::os::unix::fs::symlink("../victim/public", &link).unwrap();
+        for (path, user) in [(&*top.join("site"), 7), (&var, 7), (&link, 7), (&victim, 8)] {
+            std::os::unix::fs::lchown(path, Some(user), Some(user)).unwrap();
+        }
+        (var, link, victim)
+    }
+
+    #[test]
+    fn nothing_is_made_behind_a_link_that_comes_after_the_check() {
+        let ours = Identity::current().unwrap();
+        if !ours.is_root() {
+            return;
+        }
+        let top = fresh(&std::env::temp_dir()).unwrap();
+        let (var, link, victim) = site_with_victim(&top);
+        let place = FolderPlace::of(&var.join("pools/state")).unwrap();
+        exchange(&var, &link);
+        prepare(place, &seven(), &ours).unwrap();
+        exchange(&var, &link);
+        assert!(var.join("pools/state").is_dir());
+        // A folder that is missing is replaced before it is made.
+        let place = FolderPlace::of(&var.join("other/state")).unwrap();
+        std::os::unix::fs::symlink(&victim, var.join("other")).unwrap();
+        prepare(place, &seven(), &ours).unwrap_err();
+        assert_eq!(fs::read_dir(&victim).unwrap().count(), 0);
+        fs::remove_dir_all(&top).unwrap();
+    }
+
+    #[test]
+    fn nothing_is_made_behind_a_link_that_is_exchanged_without_pause() {
+        let ours = Identity::current().unwrap();
+        if !ours.is_root() {
+            return;
+        }
+        let top = fresh(&std::env::temp_dir()).unwrap();
+        let (var, link, victim) = site_with_victim(&top);
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Relaxed) {
+                    exchange(&var, &link);
+                }
+            });
+            for number in 0..500 {
+                let _ = prepared(&var.join(format!("state{number}")), &seven(), &ours);
+            }
+            is_over.store(true, Relaxed);
+        });
+        assert_eq!(fs::read_dir(&victim).unwrap().count(), 0);
+        fs::remove_dir_all(&top).unwrap();
+    }
+
+    fn exchange(one: &Path, other: &Path) {
+        renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).unwrap();
+    }
 
     #[test]
     fn an_owner_has_spoilt_what_it_can_change() {
@@ -119,15 +196,10 @@ mod tests {
         if !ours.is_root() {
             return;
         }
-        let owner = Identity {
-            uid: 7,
-            gid: 7,
-            name: "seven".into(),
-            groups: vec![7],
-        };
+        let owner = seven();
         let folder = fresh(&std::env::temp_dir()).unwrap();
         let state = folder.join("own/pool");
-        let spoilt = || is_spoilt(&state, &owner, &ours);
+        let spoilt = || is_spoilt(&state, false, &owner, &ours);
         let give = |path: &Path| std::os::unix::fs::lchown(path, Some(7), Some(7)).unwrap();
         let link = |to: &str, path: &Path| std::os::unix::fs::symlink(to, path).unwrap();
         fs::create_dir(folder.join("own")).unwrap();
@@ -135,7 +207,7 @@ mod tests {
         fs::write(&state, "").unwrap();
         assert!(!spoilt(), "root has put a file there");
         fs::remove_file(&state).unwrap();
-        prepare(&state, &owner, &ours).unwrap();
+        prepared(&state, &owner, &ours).unwrap();
         assert!(!spoilt());
         fs::create_dir(state.join("tmp")).unwrap();
         fs::set_permissions(state.join("tmp"), Permissions::from_mode(0o700)).unwrap();
@@ -147,11 +219,15 @@ mod tests {
         assert!(spoilt());
         fs::remove_dir_all(&state).unwrap();
         give(&folder.join("own"));
+        fs::create_dir(&state).unwrap();
+        assert!(!spoilt());
+        assert!(is_spoilt(&state, true, &owner, &ours), "what was refused is no longer there");
+        fs::remove_dir(&state).unwrap();
         link("/etc", &state);
         give(&state);
         assert!(spoilt());
-        assert!(!is_spoilt(&state, &owner, &owner), "the server is the owner's own");
-        assert!(!is_spoilt(&state, &ours, &ours));
+        assert!(!is_spoilt(&state, false, &owner, &owner), "the server is the owner's own");
+        assert!(!is_spoilt(&state, false, &ours, &ours));
         fs::remove_file(&state).unwrap();
         fs::remove_dir(folder.join("own")).unwrap();
         link("/nowhere", &folder.join("own"));
@@ -165,8 +241,8 @@ mod tests {
         let ours = Identity::current().unwrap();
         let folder = fresh(&std::env::temp_dir()).unwrap();
         let state = folder.join("pools/shop");
-        prepare(&state, &ours, &ours).unwrap();
-        prepare(&state, &ours, &ours).unwrap();
+        prepared(&state, &ours, &ours).unwrap();
+        prepared(&state, &ours, &ours).unwrap();
         assert_eq!(fs::metadata(&state).unwrap().mode() & 0o777, 0o700);
 
         let stranger = Identity {
@@ -174,19 +250,19 @@ mod tests {
             name: "stranger".into(),
             ..ours.clone()
         };
-        let error = prepare(&state, &stranger, &ours).unwrap_err();
+        let error = prepared(&state, &stranger, &ours).unwrap_err();
         assert!(error.contains("give it to stranger"), "{error}");
         // A link of another user.
         if ours.uid == 0 {
             let link = folder.join("link");
             std::os::unix::fs::symlink(folder.join("pools"), &link).unwrap();
             std::os::unix::fs::lchown(&link, Some(7), None).unwrap();
-            let error = prepare(&link.join("state"), &stranger, &ours).unwrap_err();
-            assert!(error.contains("belongs neither to root"), "{error}");
+            let error = prepared(&link.join("state"), &stranger, &ours).unwrap_err();
+            assert!(error.contains("which belongs to user 7, is not followed"), "{error}");
             assert!(!folder.join("pools/state").exists());
         }
         // A parent folder that another user could replace.
-        let made = prepare(&state.join("deeper"), &stranger, &stranger);
+        let made = prepared(&state.join("deeper"), &stranger, &stranger);
         assert_eq!(made.is_err(), ours.uid != 0, "{made:?}");
         fs::remove_dir_all(&folder).unwrap();
     }

@@ -76,6 +76,16 @@ fn a_link_in_place_of_a_state_folder_keeps_no_other_site_from_a_reload() {
     let (status, told, why) = reload();
     assert_eq!(status, Some(0), "{told}{why}");
     assert_eq!((get("one", "/a.txt").0, get("two", "/index.php").0), (200, 503));
+    // A link to a folder of the same user could be exchanged for another one at any moment.
+    fs::remove_file(home.join("state")).unwrap();
+    symlink("aside", home.join("state")).unwrap();
+    lchown(home.join("state"), Some(NOBODY), None).unwrap();
+    let (status, told, why) = reload();
+    assert_eq!(status, Some(0), "{told}{why}");
+    let link = format!("{}, which belongs to user {NOBODY}, is not", home.join("state").display());
+    assert!((told.clone() + &why).contains(&link), "{told}{why}");
+    let check = Setup::with(&["check", "--config", file.to_str().unwrap()]).run();
+    assert!(check.2.contains("PHP does not start"), "{check:?}");
     fs::remove_file(home.join("state")).unwrap();
     fs::rename(home.join("aside"), home.join("state")).unwrap();
     configure(&folder, None, "103M", "5m");

@@ -12,7 +12,7 @@ use crate::supervisor::cgroups::GroupLimits;
 use crate::supervisor::environment::Environment;
 use crate::supervisor::isolation::{PoolIsolation, PoolPaths};
 use crate::supervisor::php_programs;
-use crate::supervisor::state;
+use crate::supervisor::state::{self, StateFolder};
 use crate::supervisor::survey::{self, PathState, written_root};
 
 /// The parameters for starting a pool.
@@ -48,12 +48,12 @@ impl PoolPlan {
     ///
     /// # Errors
     /// The reason, as text for the operator.
-    pub(crate) fn prepare_state(&self, environment: &Environment) -> Result<(), String> {
+    pub(crate) fn prepare_state(&self, environment: &Environment) -> Result<StateFolder, String> {
         let folder: &Path = self.settings.state_dir.as_ref();
-        self.isolation
-            .real_state(folder)
-            .map_err(|error| format!("the state folder {}: {error}", folder.display()))?;
-        state::prepare(folder, self.owner(environment), &environment.identity)
+        let place = self.isolation.state_place(folder);
+        let place =
+            place.map_err(|error| format!("the state folder {}: {error}", folder.display()))?;
+        state::prepare(place, self.owner(environment), &environment.identity)
     }
 }
 
@@ -99,6 +99,7 @@ impl PlanFinder<'_> {
         self.look_at_priority(site, php);
         self.look_at_chroot(site, php, identity.as_ref());
         self.look_for_folders(site, php);
+        self.look_at_state_links(site, &state_dir);
         let chroot = php.chroot.as_deref().unwrap_or(Path::new(""));
         let found = self.answers.of(chroot).filter(|found| found.refused_link().is_none());
         // A link of another user, or of nobody yet, is refused by the zygote.
@@ -230,6 +231,20 @@ impl PlanFinder<'_> {
                 "site {}: `php.{key}`: {}: {why}; PHP does not start without the folder",
                 site.name,
                 folder.display()
+            ));
+        }
+    }
+
+    /// Warns of a link that root does not follow to the state folder: the pool will not start.
+    fn look_at_state_links(&mut self, site: &SiteSettings, state: &Path) {
+        if self.environment.identity.is_root()
+            && let Some(link) = self.answers.of(state).and_then(|found| found.first_link.as_ref())
+        {
+            self.warnings.push(format!(
+                "site {}: `php.state_dir`: the link {} is not root's; PHP does not start behind \
+                 it; give the path without the link",
+                site.name,
+                link.display()
             ));
         }
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use howdah_acme::message::{self, ToProcess, ToSupervisor};
+use howdah_files::FolderPlace;
 use howdah_sys::confinement::Confinement;
 use howdah_sys::credentials::Identity;
 use howdah_sys::folder;
@@ -119,11 +120,17 @@ fn prepare(state: &Path, identity: Option<&Identity>, ours: &Identity) -> io::Re
         )
     };
     let owner = identity.unwrap_or(ours);
-    let state = state::place(state, owner, ours).map_err(|(path, error)| told(&path, error))?;
-    if identity.is_some() {
-        folder::hand_over(&state, owner.uid, owner.gid).map_err(|error| told(&state, error))?;
-    }
-    folder::make_private(&state, owner.uid, owner.gid).map_err(|error| told(&state, error))
+    let place = FolderPlace::of(state).map_err(|error| told(state, error))?;
+    let parent = state::parent(&place, owner, ours).map_err(|(path, error)| told(&path, error))?;
+    let (parent, name) = (parent.as_fd(), &place.name);
+    let handed_over = match identity {
+        Some(_) => folder::hand_over(parent, name, owner.uid, owner.gid),
+        None => Ok(()),
+    };
+    handed_over
+        .and_then(|()| folder::make_private(parent, name, owner.uid, owner.gid))
+        .map_err(|error| told(&place.real, error))?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -153,7 +160,7 @@ mod tests {
         lchown(at("link"), Some(7), Some(7)).unwrap();
         for (path, why) in [
             ("site/acme", "site: it belongs to user 7; set `state_dir` in [acme]"),
-            ("link/acme", "belongs neither to root nor to the owner"),
+            ("link/acme", "link, which belongs to user 7, is not followed"),
         ] {
             let error = prepare(&at(path), Some(&of_process), &ours).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
