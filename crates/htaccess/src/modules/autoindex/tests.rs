@@ -32,7 +32,7 @@ fn page_of(directives: &str, target: &str, listing: &Listing) -> String {
     page_with(&settings(directives), target, listing)
 }
 
-fn page_with(settings: &Settings, target: &str, listing: &Listing) -> String {
+fn page_with(settings: &DirectiveSettings, target: &str, listing: &Listing) -> String {
     let request = request(target, "");
     let mut tx = transaction(&request);
     tx.state.args = request.query().map(<[u8]>::to_vec);
@@ -45,7 +45,7 @@ fn names(directives: &str, target: &str) -> String {
     names_with(&settings(directives), target)
 }
 
-fn names_with(settings: &Settings, target: &str) -> String {
+fn names_with(settings: &DirectiveSettings, target: &str) -> String {
     let page = page_with(settings, target, &folder());
     let links = page.split("<a href=\"").skip(1);
     let links: Vec<_> = links
