@@ -6,6 +6,7 @@
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use howdah_htaccess::host::PasswordFileError;
@@ -31,7 +32,9 @@ pub enum SiteUser<'u> {
 }
 
 impl FileStore {
-    /// Returns the content of a file of passwords or groups.
+    /// Returns the content of a file of passwords or groups for the site with the document root
+    /// `root`, or whose roots begin so. `opened` are the folders and files of other sites that the
+    /// configuration opens to it; `None` if it may name all of them.
     ///
     /// # Errors
     /// It cannot be read or is too long, or it is none of the site's.
@@ -39,8 +42,13 @@ impl FileStore {
         &mut self,
         path: &[u8],
         user: SiteUser<'_>,
+        root: &Path,
+        opened: Option<&[&Path]>,
     ) -> Result<Arc<[u8]>, PasswordFileError> {
         let (content, stat) = self.read_with_stat(path).ok_or(PasswordFileError::Unreadable)?;
+        if opened.is_some_and(|opened| self.is_of_other_site(path, &stat, root, opened)) {
+            return Err(PasswordFileError::OtherSite);
+        }
         match user {
             SiteUser::Other { pool, root } if !self.may_name(path, &stat, pool, root) => {
                 Err(PasswordFileError::Foreign)
@@ -81,19 +89,11 @@ impl FileStore {
     /// by a user, by permission bits. With an access control list the bits do not tell: then it
     /// cannot.
     fn is_readable_for(&mut self, path: &[u8], stat: &Stat, user: &Identity) -> bool {
-        let Ok(name) = CString::new(path) else {
-            return false;
-        };
-        let Some(file) = self.open_path(&name, Access::Point, true) else {
-            return false;
-        };
-        let is_same = Stat::of(file.as_fd()).is_ok_and(|found| found == *stat);
-        if !is_same || !user.may(FileRight::Read, stat) || Stat::has_access_list(&name) {
+        let has_list = CString::new(path).is_ok_and(|name| Stat::has_access_list(&name));
+        if has_list || !user.may(FileRight::Read, stat) {
             return false;
         }
-        // Its place without links: those on the way are the site's own.
-        let link = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
-        let Ok(place) = std::fs::read_link(link) else {
+        let Some(place) = self.place_of(path, stat) else {
             return false;
         };
         place.ancestors().skip(1).all(|folder| {
@@ -101,5 +101,34 @@ impl FileStore {
             let stat = folder.ok().and_then(|folder| self.stat_path(&folder, true));
             stat.is_some_and(|stat| user.may(FileRight::Enter, &stat))
         })
+    }
+
+    /// Returns whether the file, which has that state, is in a folder that belongs to other sites,
+    /// or is another one by now.
+    fn is_of_other_site(
+        &mut self,
+        path: &[u8],
+        stat: &Stat,
+        root: &Path,
+        opened: &[&Path],
+    ) -> bool {
+        let Some(folders) = self.directives.as_ref().map(|directives| directives.site_folders())
+        else {
+            return false;
+        };
+        let place = self.place_of(path, stat);
+        place.is_none_or(|place| {
+            !opened.iter().any(|opened| place.starts_with(opened))
+                && folders.closes(&place, root.as_os_str().as_bytes())
+        })
+    }
+
+    /// Returns the path without links, those on the way being the site's own, of the file that has
+    /// that state. `None` if it is another one by now.
+    fn place_of(&mut self, path: &[u8], stat: &Stat) -> Option<PathBuf> {
+        let file = self.open_path(&CString::new(path).ok()?, Access::Point, true)?;
+        let is_same = Stat::of(file.as_fd()).is_ok_and(|found| found == *stat);
+        let link = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+        is_same.then(|| std::fs::read_link(link).ok())?
     }
 }

@@ -23,6 +23,8 @@ pub struct LinkedPath {
     pub foreign_link: Option<PathBuf>,
     /// The first link on the way that is not root's. The owner of a site's files may have made it.
     pub first_link: Option<PathBuf>,
+    /// The links on the way up to that one; all if each is root's.
+    pub links: Vec<PathBuf>,
     /// The path up to that link as root has laid it, and from there on as it is written.
     pub laid: PathBuf,
     /// The part of [`LinkedPath::real`] that exists.
@@ -49,8 +51,11 @@ impl LinkedPath {
     pub fn noting(path: &Path, note: &mut dyn FnMut(&Path)) -> io::Result<LinkedPath> {
         let walk = walk(path, note)?;
         let owner = walk.here().1.owner;
-        let first = walk.links.iter().find(|link| link.owner != 0);
+        let number = walk.links.iter().position(|link| link.owner != 0);
+        let first = number.map(|number| &walk.links[number]);
+        let links = walk.links.iter().take(number.map_or(walk.links.len(), |number| number + 1));
         Ok(LinkedPath {
+            links: links.map(|link| link.path.clone()).collect(),
             foreign_link: walk.foreign_to(owner),
             first_link: first.map(|link| link.path.clone()),
             laid: first.map_or_else(|| walk.end.clone(), |link| link.laid.clone()),

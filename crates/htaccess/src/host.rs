@@ -102,6 +102,8 @@ pub enum PasswordFileError {
     Unreadable,
     /// The site's user may not read it.
     Foreign,
+    /// It is in a folder of another site.
+    OtherSite,
 }
 
 /// The load of the server.

@@ -11,9 +11,11 @@ use std::cell::RefMut;
 use std::net::IpAddr;
 use std::ops::DerefMut;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use howdah_config::{RootTemplate, Symlinks};
 use howdah_files::{FileStore, SiteUser};
 use howdah_htaccess::Unrepeatable;
 use howdah_htaccess::host::{
@@ -96,7 +98,15 @@ impl<S: DerefMut<Target = FileStore>> Host for FrontHost<'_, S> {
     }
 
     fn read_passwords(&mut self, path: &[u8]) -> Result<Arc<[u8]>, PasswordFileError> {
-        self.store.read_passwords(path, self.user)
+        let config = self.site.config();
+        let named = config.php.iter().flat_map(|php| php.readable.iter().chain(&php.writable));
+        let named: Vec<&Path> = named.map(PathBuf::as_path).collect();
+        let opened = (config.symlinks != Symlinks::Follow).then_some(&*named);
+        let root = match &config.root {
+            RootTemplate::Fixed(path) => path,
+            RootTemplate::PerHost { before, .. } => Path::new(before),
+        };
+        self.store.read_passwords(path, self.user, root, opened)
     }
 
     fn entries(&mut self, folder: &[u8]) -> Vec<Box<[u8]>> {

@@ -10,6 +10,7 @@ mod hung;
 mod limits;
 mod links;
 mod network;
+mod releases;
 mod retirement;
 mod shared_memory;
 mod system_calls;

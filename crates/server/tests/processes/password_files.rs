@@ -25,14 +25,18 @@ fn a_site_asks_for_no_passwords_of_another() {
         folder.file(&format!("{name}/public/a.txt"), "content");
         text.push_str(&format!(
             "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"{name}/public\"\n\
-             [site.php]\nworkers = 1\nuser = \"{user}\"\nstate_dir = \"state/{name}\"\n"
+             [site.php]\nworkers = 1\nuser = \"{user}\"\nstate_dir = \"state/{name}\"\n\
+             readable = [\"two/named\"]\n"
         ));
     }
     // The front has the group www-data.
     let files = [
         ("one/users", 0o640, DAEMON, WWW_DATA, 200, 500),
         ("two/users", 0o640, GAMES, WWW_DATA, 500, 200),
-        ("two/open", 0o644, GAMES, GAMES, 200, 200),
+        ("two/open", 0o644, GAMES, GAMES, 500, 200),
+        ("two/of-root", 0o640, 0, WWW_DATA, 500, 200),
+        ("two/named", 0o644, GAMES, GAMES, 200, 200),
+        ("elsewhere/open", 0o644, GAMES, GAMES, 200, 200),
         ("two/shut/users", 0o644, GAMES, WWW_DATA, 500, 200),
         ("machine/users", 0o640, 0, WWW_DATA, 200, 200),
         ("machine/group", 0o640, 6, WWW_DATA, 500, 500),
@@ -88,7 +92,9 @@ fn a_site_asks_for_no_passwords_of_another() {
         assert_eq!(found, (*one, *two), "{file}: {}", server.log());
     }
     assert_ne!(get("one", "/groups/a.txt"), 200);
-    server.wait_for_log("two/users is not read: it belongs neither to root nor to a user of this");
+    server.wait_for_log("two/users is not read: it is in a folder of another site");
+    server.wait_for_log("machine/group is not read: it belongs neither to root nor to a user of");
+    server.wait_for_log("two/of-root is not read: it is in a folder of another site; move it");
     server.wait_for_log("two/groups is not read");
     server.stop();
 }

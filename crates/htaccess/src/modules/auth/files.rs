@@ -72,6 +72,10 @@ pub(super) fn read(
             "{directive} {shown} is not read: it belongs neither to root nor to a user of this \
              site, and the site's user may not read it"
         ),
+        PasswordFileError::OtherSite => format!(
+            "{directive} {shown} is not read: it is in a folder of another site; move it out of \
+             there, or name it in `readable` of this site's [site.php]"
+        ),
     })?;
     context.note_work(file.len() as u64 / 16);
     Ok(file)

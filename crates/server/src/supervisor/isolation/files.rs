@@ -118,7 +118,7 @@ impl Reach {
         let links = written.filter_map(|found| found.first_link.clone()).collect();
         let mut own: Vec<PathBuf> = root.iter().chain(&state).cloned().collect();
         let place = RootPlace::of((config, number), answers).filter(|_| root.is_some());
-        own.extend(place.and_then(|place| place.application(&taken, answers)));
+        own.extend(place.iter().flat_map(|place| place.application(&taken, answers)));
         // The rights to create files in a folder are those to all of it.
         own.extend(SHARED_TEMPORARY.map(|path| real(Path::new(path))));
         let all = taken.with(number, &own);
@@ -126,7 +126,7 @@ impl Reach {
         let roots = (0..config.sites.len()).filter(|other| *other != number);
         let roots = roots.filter_map(|other| RootPlace::of((config, other), answers));
         let applications =
-            roots.map(|place| place.application(&all, answers).unwrap_or(place.root));
+            roots.flat_map(|place| [place.application(&all, answers), vec![place.root]].concat());
         let mut foreign: BTreeSet<PathBuf> = states.chain(applications).collect();
         let named = |paths: &[PathBuf]| -> Vec<PathBuf> {
             paths.iter().filter_map(|path| trusted(path, answers)).collect()
@@ -236,11 +236,20 @@ pub(super) struct RootPlace {
     pub(super) root: PathBuf,
     /// As [`PathAnswer::laid`](super::super::survey::PathAnswer::laid).
     pub(super) laid: PathBuf,
+    /// As [`PathAnswer::link_folders`](super::super::survey::PathAnswer::link_folders).
+    pub(super) link_folders: Vec<PathBuf>,
 }
 
-/// The roots and state folders of sites, by the site's number.
+/// The folders of sites, by the site's number.
 #[derive(Debug, Clone)]
-pub(super) struct TakenPlaces(Vec<(usize, PathBuf)>);
+pub(super) struct TakenPlaces {
+    /// Roots and state folders.
+    places: Vec<(usize, PathBuf)>,
+    /// Roots as the configuration has them.
+    written: Vec<(usize, PathBuf)>,
+    /// Folders above roots.
+    above: Vec<(usize, PathBuf)>,
+}
 
 impl RootPlace {
     /// `None` as for [`root_of`].
@@ -251,30 +260,36 @@ impl RootPlace {
         let settings = &config.sites[site];
         let written = written_root(settings);
         let root = root_of(settings, answers).or_else(|| silent_place(written, answers))?;
+        let found = answers.of(written)?;
         Some(RootPlace {
             site,
             root,
-            laid: answers.of(written)?.laid.clone(),
+            laid: found.laid.clone(),
+            link_folders: found.link_folders(),
         })
     }
 
-    /// The folder above the root, where frameworks keep their code and settings. `None` if it
-    /// belongs to the whole machine, if everybody may write there, or if it has folders of other
-    /// sites in it.
-    pub(super) fn application(
-        &self,
-        taken: &TakenPlaces,
-        answers: &SurveyAnswers,
-    ) -> Option<PathBuf> {
+    /// The folders where frameworks keep their code and settings: the one above the root, and those
+    /// of the links on the way, which have the releases and what all of these share. Left out are
+    /// folders that belong to the whole machine, in which everybody may write, or that have folders
+    /// of other sites in them.
+    pub(super) fn application(&self, taken: &TakenPlaces, answers: &SurveyAnswers) -> Vec<PathBuf> {
+        let above = self.above(taken, answers);
+        let links = self.link_folders.iter().map(PathBuf::as_path);
+        let links = links.filter(|folder| {
+            let has_root = self.root.starts_with(folder) || self.laid.starts_with(folder);
+            !taken.has_others(self, folder)
+                && !taken.has_others_written(self, folder)
+                && (has_root || !taken.is_of_others(self, folder))
+                && !is_open(folder, answers)
+        });
+        let folders = above.into_iter().chain(links);
+        folders.map(Path::to_owned).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    fn above(&self, taken: &TakenPlaces, answers: &SurveyAnswers) -> Option<&Path> {
         let above = self.root.parent()?;
-        let is_shared = SHARED.iter().any(|shared| above == Path::new(shared))
-            || answers.rights(above).is_some_and(|rights| rights.mode & 0o002 != 0);
-        let is_other = |(site, path): &&(usize, PathBuf)| {
-            *site != self.site && *path != self.root && *path != self.laid
-        };
-        let mut others = taken.0.iter().filter(is_other);
-        let has_others = others.any(|(_, other)| other.starts_with(above));
-        (!is_shared && !has_others).then(|| above.to_owned())
+        (!taken.has_others(self, above) && !is_open(above, answers)).then_some(above)
     }
 }
 
@@ -289,8 +304,11 @@ impl TakenPlaces {
         for (site, state) in states.iter().enumerate() {
             let root = RootPlace::of((config, site), answers).map(|place| place.root);
             let state = state.as_deref().and_then(|state| place_of(state, answers));
-            taken.0.extend(root.into_iter().chain(state).map(|path| (site, path)));
+            taken.places.extend(root.into_iter().chain(state).map(|path| (site, path)));
         }
+        let roots = (0..states.len()).filter_map(|site| RootPlace::of((config, site), answers));
+        let above = roots.filter_map(|it| Some((it.site, it.above(&taken, answers)?.to_owned())));
+        taken.above = above.collect();
         taken
     }
 
@@ -300,18 +318,61 @@ impl TakenPlaces {
         states: &[Option<PathBuf>],
         answers: &SurveyAnswers,
     ) -> TakenPlaces {
-        let sites = config.sites.iter().zip(states).enumerate();
-        let written = sites.flat_map(|(number, (site, state))| {
+        let sites = || config.sites.iter().enumerate();
+        let written = sites().zip(states).flat_map(|((number, site), state)| {
             [Some(written_root(site)), state.as_deref()].map(|path| (number, path))
         });
         let laid = written.filter_map(|(number, path)| Some((number, answers.of(path?)?)));
-        TakenPlaces(laid.map(|(number, found)| (number, found.laid.clone())).collect())
+        TakenPlaces {
+            places: laid.map(|(number, found)| (number, found.laid.clone())).collect(),
+            written: sites().map(|(site, it)| (site, written_root(it).to_owned())).collect(),
+            above: Vec::new(),
+        }
+    }
+
+    /// The places of sites that do not have the root of `place`.
+    fn others(&self, place: &RootPlace) -> impl Iterator<Item = &Path> {
+        let others = self.places.iter().filter(|(site, path)| {
+            *site != place.site && *path != place.root && *path != place.laid
+        });
+        others.map(|(_, path)| path.as_path())
+    }
+
+    /// Returns whether places of others are in `folder`.
+    fn has_others(&self, place: &RootPlace, folder: &Path) -> bool {
+        self.others(place).any(|other| other.starts_with(folder))
+    }
+
+    /// Returns whether the configuration puts roots of others into `folder`.
+    fn has_others_written(&self, place: &RootPlace, folder: &Path) -> bool {
+        let shares = |other: usize| {
+            let mut places = self.places.iter().filter(|(site, _)| *site == other);
+            places.any(|(_, path)| *path == place.root || *path == place.laid)
+        };
+        let mut written = self.written.iter().filter(|(_, path)| path.starts_with(folder));
+        written.any(|(site, _)| *site != place.site && !shares(*site))
+    }
+
+    /// Returns whether `folder` is in a place of others, or in the folder above it.
+    fn is_of_others(&self, place: &RootPlace, folder: &Path) -> bool {
+        let mut above = self.above.iter().filter(|(site, _)| *site != place.site);
+        above.any(|(_, above)| folder.starts_with(above))
+            || self.others(place).any(|other| folder.starts_with(other))
     }
 
     fn with(&self, site: usize, paths: &[PathBuf]) -> TakenPlaces {
         let further = paths.iter().map(|path| (site, path.clone()));
-        TakenPlaces(self.0.iter().cloned().chain(further).collect())
+        TakenPlaces {
+            places: self.places.iter().cloned().chain(further).collect(),
+            ..self.clone()
+        }
     }
+}
+
+/// Returns whether a folder belongs to the whole machine, or everybody may write there.
+fn is_open(folder: &Path, answers: &SurveyAnswers) -> bool {
+    SHARED.iter().any(|shared| folder == Path::new(shared))
+        || answers.rights(folder).is_some_and(|rights| rights.mode & 0o002 != 0)
 }
 
 /// As [`trusted`], or where the file system hangs.

@@ -70,8 +70,8 @@ struct Way {
 struct Claim {
     site: usize,
     way: Way,
-    /// The folder that belongs to a root: the one above, or that of the link on the way.
-    around: Option<PathBuf>,
+    /// The folders that belong to a root: the one above, or those of the links on the way.
+    around: Vec<PathBuf>,
     /// Whether the site's links are followed wherever they lead.
     is_followed: bool,
 }
@@ -120,7 +120,7 @@ impl Claim {
         Some(Claim {
             site,
             way,
-            around: None,
+            around: Vec::new(),
             is_followed: false,
         })
     }
@@ -132,11 +132,12 @@ impl Claim {
         answers: &SurveyAnswers,
     ) -> Option<Claim> {
         let claim = Claim::of(number, written_root(site), answers)?;
-        let first_link = answers.of(written_root(site))?.first_link.clone();
+        let found = answers.of(written_root(site))?;
         let place = RootPlace {
             site: number,
-            root: first_link.unwrap_or_else(|| claim.way.real.clone()),
+            root: found.first_link.clone().unwrap_or_else(|| claim.way.real.clone()),
             laid: claim.way.laid.clone(),
+            link_folders: found.link_folders(),
         };
         Some(Claim {
             around: place.application(laid, answers),
@@ -148,8 +149,8 @@ impl Claim {
     /// Returns whether a path of another site, with a link on the way, may not lead where it does
     /// because of this claim.
     fn refuses(&self, other: &Way) -> bool {
-        let around = self.around.as_deref().map(|around| (around, around));
-        let folders = || [(&*self.way.real, &*self.way.laid)].into_iter().chain(around);
+        let around = || self.around.iter().map(|around| (&**around, &**around));
+        let folders = || [(&*self.way.real, &*self.way.laid)].into_iter().chain(around());
         let is_met = folders().any(|(real, _)| other.meets(real));
         if !is_met || folders().any(|(real, laid)| other.is_meant(real, laid)) {
             return false;
@@ -198,6 +199,10 @@ mod tests {
         (&[("!a/l", "../b/current"), ("b/current", "releases/1")], &["a/l", "b/current"], &[]),
         // A way over root's link to one of the other site.
         (&[("!a/l", "../b/x"), ("b/x", "../c/public")], &["a/l", "b/public", "c/public"], &[0]),
+        // Beside the releases, where a link of root's or of the site leads to one of these.
+        (&[("!a/current", "releases/1"), ("b/current", "../a/shared")], &A_AND_B, &[1]),
+        (&[("a/current", "releases/1"), ("b/current", "../a/shared")], &A_AND_B, &[1]),
+        (&[("!a/x", "../c/1"), ("b/current", "../a/shared")], &["a/x", "b/current"], &[1]),
         // Releases of both, in the folders of the links and in a common one.
         (&[("a/current", "../b/releases/1"), ("b/current", "releases/1")], &A_AND_B, &[0]),
         (&[("a/current", "../b/releases/2"), ("b/current", "releases/1")], &A_AND_B, &[0]),

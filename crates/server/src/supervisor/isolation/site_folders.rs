@@ -22,7 +22,7 @@ pub(crate) fn of(
     let taken = TakenPlaces::of(config, states, answers);
     let mut folders = SiteFolders::default();
     for ((site, root), state) in config.sites.iter().zip(&roots).zip(states) {
-        let above = root.as_ref().and_then(|root| root.application(&taken, answers));
+        let above = root.iter().flat_map(|root| root.application(&taken, answers));
         let state = state.as_deref().and_then(|state| place_of(state, answers));
         let root = root.iter().map(|place| place.root.clone());
         let own: Vec<PathBuf> = root.chain(above).chain(state).collect();

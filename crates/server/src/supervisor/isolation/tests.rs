@@ -225,6 +225,62 @@ fn links_lead_to_where_their_targets_belong() {
     fs::remove_dir_all(&top).unwrap();
 }
 
+type ReleaseRow =
+    (&'static [(&'static str, &'static str)], &'static [&'static str], &'static [&'static str]);
+
+/// Each row: links with their targets, the roots of the sites, what the first site may reach.
+#[test]
+fn a_site_has_what_lies_beside_its_releases() {
+    let rows: &[ReleaseRow] = &[
+        (&[CURRENT], &["one/public", "two/current/public"], &["one", "one/public", "web"]),
+        (&[CURRENT], &["two/current/public", "one/public"], &["two", OF_TWO, RELEASE, "web"]),
+        // The root itself is the link, and leads to another place.
+        (&[("two/l", "../web/x")], &["one/public", "two/l"], &["one", "one/public"]),
+        (&[("two/l", "../web/x")], &["two/l", "one/public"], &["two", "web", "web/x"]),
+        // The folder has a root of another site in it, which a link may lead elsewhere.
+        (
+            &[CURRENT],
+            &["one/public", "two/current/public", "two/shared"],
+            &["one", "one/public", "two/releases/6", "web"],
+        ),
+        (
+            &[("two/l", "../web/x"), ("two/k", "../web/y")],
+            &["one/public", "two/l", "two/k"],
+            &["one", "one/public", "two", "web/z"],
+        ),
+        // Two sites of one release.
+        (
+            &[CURRENT],
+            &["one/public", "two/current/public", "two/current/public"],
+            &["one", "one/public", "web"],
+        ),
+        (
+            &[CURRENT],
+            &["two/current/public", "two/current/public", "one/public"],
+            &["two", OF_TWO, RELEASE, "web"],
+        ),
+        // A link of root's in the folder of another site.
+        (&[("one/x/l", "../../web/x")], &["one/public", "one/x/l"], &["one", "one/public", "two"]),
+    ];
+    for (number, (links, roots, expected)) in rows.iter().enumerate() {
+        let folders = ["one/public", "one/x", OF_TWO, "two/releases/6", "two/shared"];
+        let folders = [&folders[..], &["web/x", "web/y", "web/z"]].concat();
+        let Some(top) = tree(&format!("release-{number}"), &folders) else {
+            return;
+        };
+        for (link, target) in *links {
+            std::os::unix::fs::symlink(target, top.join(link)).unwrap();
+        }
+        let expected = expected.iter().map(|&path| path.to_owned()).collect();
+        assert_eq!(reached(&top, roots), expected, "{links:?} {roots:?}");
+        fs::remove_dir_all(&top).unwrap();
+    }
+}
+
+const CURRENT: (&str, &str) = ("two/current", "releases/7");
+const RELEASE: &str = "two/releases/7";
+const OF_TWO: &str = "two/releases/7/public";
+
 /// Runs `check` in a thread that is confined as a front is. Restrictions are a thread's own.
 fn as_front(config: &Config, check: impl FnOnce() + Send) {
     std::thread::scope(|scope| {

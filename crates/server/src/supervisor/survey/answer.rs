@@ -23,6 +23,8 @@ pub(crate) struct PathAnswer {
     foreign_link: Option<PathBuf>,
     /// As [`LinkedPath::first_link`].
     pub(crate) first_link: Option<PathBuf>,
+    /// As [`LinkedPath::links`].
+    links: Vec<PathBuf>,
     /// As [`LinkedPath::laid`].
     pub(crate) laid: PathBuf,
     /// The site into whose folders `first_link` leads, which has the same user. It is not in the
@@ -86,6 +88,7 @@ impl PathAnswer {
             owner: found.owner,
             foreign_link: found.foreign_link,
             first_link: found.first_link,
+            links: found.links,
             laid: found.laid,
             other_site: None,
         }
@@ -100,6 +103,7 @@ impl PathAnswer {
             owner: 0,
             foreign_link: None,
             first_link: None,
+            links: Vec::new(),
             laid: place.to_owned(),
             other_site: None,
             above: Vec::new(),
@@ -124,6 +128,11 @@ impl PathAnswer {
              name the place that it leads to"
         );
         Some((link, why))
+    }
+
+    /// The folders of the links on the way, up to the first link that is not root's.
+    pub(crate) fn link_folders(&self) -> Vec<PathBuf> {
+        self.links.iter().filter_map(|link| link.parent()).map(Path::to_owned).collect()
     }
 
     /// The part of the path that exists and the folders above it, up to `/`.
@@ -152,6 +161,8 @@ impl PathAnswer {
         let (number, owner) = (number.to_string(), self.owner.to_string());
         let link = self.foreign_link.as_deref().unwrap_or(Path::new(""));
         let first = self.first_link.as_deref().unwrap_or(Path::new(""));
+        let ended = |link: &PathBuf| [link.as_os_str().as_bytes(), LINK_END].concat();
+        let links: Vec<u8> = self.links.iter().flat_map(ended).collect();
         let fields: [&[u8]; FIELDS] = [
             number.as_bytes(),
             state.as_bytes(),
@@ -161,6 +172,7 @@ impl PathAnswer {
             owner.as_bytes(),
             link.as_os_str().as_bytes(),
             first.as_os_str().as_bytes(),
+            &links,
             self.laid.as_os_str().as_bytes(),
             &above.join(",").into_bytes(),
         ];
@@ -178,7 +190,7 @@ pub(super) fn decode(text: &[u8]) -> impl Iterator<Item = (usize, PathAnswer)> {
 }
 
 fn decode_one(fields: &[&[u8]]) -> Option<(usize, PathAnswer)> {
-    let [number, state, why, real, known, owner, link, first, laid, above] = fields else {
+    let [number, state, why, real, known, owner, link, first, links, laid, above] = fields else {
         return None;
     };
     let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
@@ -208,6 +220,7 @@ fn decode_one(fields: &[&[u8]]) -> Option<(usize, PathAnswer)> {
         owner: text(owner).parse().ok()?,
         foreign_link: (!link.is_empty()).then(|| path(link)),
         first_link: (!first.is_empty()).then(|| path(first)),
+        links: decode_links(links).map(path).collect(),
         laid: path(laid),
         other_site: None,
         above: above.split(',').map_while(rights).collect(),
@@ -215,5 +228,16 @@ fn decode_one(fields: &[&[u8]]) -> Option<(usize, PathAnswer)> {
     Some((text(number).parse().ok()?, answer))
 }
 
+fn decode_links(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let end = rest.windows(LINK_END.len()).position(|bytes| bytes == LINK_END)?;
+        let link = &rest[..end];
+        rest = &rest[end + LINK_END.len()..];
+        Some(link)
+    })
+}
+
 /// Texts of one answer.
-const FIELDS: usize = 10;
+const FIELDS: usize = 11;
+/// The bytes after each link: no path without links has them.
+const LINK_END: &[u8] = b"//";

@@ -11,7 +11,7 @@ use super::{RUN, Sites, can_run, has_landlock};
 use crate::support::wait_until;
 
 /// Gives everything in the folder of the sites to the user of their pools. Returns the user.
-fn give_to_pools(sites: &Sites) -> u32 {
+pub(super) fn give_to_pools(sites: &Sites) -> u32 {
     let user = std::fs::metadata(sites.path("state/one")).unwrap().uid();
     for found in walk(sites.folder.path()) {
         if !found.ends_with("howdah.toml") && !found.ends_with("control") {
@@ -40,7 +40,7 @@ fn give_back(sites: &Sites, name: &str) {
 }
 
 /// Starts another generation.
-fn reload(sites: &Sites) {
+pub(super) fn reload(sites: &Sites) {
     let front = sites.server.front();
     sites.server.signal(SIGHUP);
     wait_until("another generation serves", || !front.lives());

@@ -26,7 +26,7 @@ pub(super) fn read(path: &str) -> String {
     format!("echo @file_get_contents('{path}') === false ? 'closed' : 'open';")
 }
 
-fn write(path: &str) -> String {
+pub(super) fn write(path: &str) -> String {
     format!("echo @file_put_contents('{path}', 'x') === false ? 'closed' : 'open';")
 }
 
