@@ -1,6 +1,6 @@
-//! Paths that the operator wrote and that may lead through the folder of a site's owner: of logs and
-//! of Unix sockets. The owner could have the server use another place by a link, with more rights
-//! than the owner has.
+//! Paths that the operator wrote and that may lead through the folder of a site's owner: those of
+//! logs and of Unix sockets. The owner could have the server use another place by a link, with more
+//! rights than the owner has.
 
 use std::ffi::{CString, OsStr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -14,8 +14,8 @@ use howdah_sys::credentials;
 use howdah_sys::open::{self, Access, Lookup};
 
 /// Returns the path without links, if each of them belongs to root, to the server's user or to the
-/// owner of the place that it leads to. A link that belongs neither to root nor to the server's user
-/// must not lead out of its folder. The file need not exist.
+/// owner of the place that it leads to. A link that is neither root's nor the server's must not
+/// lead out of its folder. The file need not exist.
 ///
 /// # Errors
 /// A link is another's or leads away, or a part of the path cannot be looked up.
@@ -60,8 +60,8 @@ fn checked(found: LinkedPath) -> io::Result<PathBuf> {
     }
 }
 
-/// A name in a folder that is open: no link on the way is followed any more, whatever the path leads
-/// to by now.
+/// A name in a folder that is open: no link on the way is followed any more, wherever the path
+/// leads by now.
 #[derive(Debug)]
 pub(crate) struct PathInFolder {
     folder: OwnedFd,

@@ -278,7 +278,7 @@ impl<'s> Spool<'s> {
             return;
         }
         let in_memory = self.memory.len() - self.sent + tail.pending.len();
-        if tail.pending.len() < PIECE && !(self.is_complete && !self.held.hold(in_memory)) {
+        if tail.pending.len() < PIECE && (!self.is_complete || self.held.hold(in_memory)) {
             return;
         }
         tail.writing = tail.pending.len() as u64;
