@@ -1,6 +1,6 @@
 //! The keys of `[[site]]`.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use super::{Php, SiteTls};
@@ -334,19 +334,68 @@ impl SiteSettings {
 impl RootTemplate {
     fn anchor(&mut self, folder: &Path) {
         match self {
-            RootTemplate::Fixed(path) => *path = folder.join(&*path),
-            RootTemplate::PerHost { before, .. } if !before.starts_with('/') => {
+            RootTemplate::Fixed(path) => *path = without_dots(&folder.join(&*path)),
+            RootTemplate::PerHost { before, .. } => {
                 // A folder that is not UTF-8 cannot have been named in the file, only on the
                 // command line.
-                let folder = folder.to_string_lossy();
-                let separator = if folder.is_empty() || folder.ends_with('/') {
-                    ""
-                } else {
-                    "/"
+                let folders = without_dots(&folder.join(&*before)).to_string_lossy().into_owned();
+                *before = match folders.is_empty() || folders.ends_with('/') {
+                    true => folders,
+                    false => folders + "/",
                 };
-                *before = format!("{folder}{separator}{before}");
             }
-            RootTemplate::PerHost { .. } => {}
+        }
+    }
+}
+
+/// Returns the path without `.` and without `..` and the name before it, as Apache takes
+/// DocumentRoot: scripts compare it with the paths of their files.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match (part, plain.components().next_back()) {
+            (Component::CurDir, _) | (Component::ParentDir, Some(Component::RootDir)) => {}
+            (Component::ParentDir, Some(Component::Normal(_))) => {
+                plain.pop();
+            }
+            (part, _) => plain.push(part),
+        }
+    }
+    match plain.as_os_str().is_empty() {
+        true => path.to_owned(),
+        false => plain,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roots_have_no_dots() {
+        for (folder, root, expected) in [
+            ("/etc/howdah/sites", "../../www", "/etc/www"),
+            ("/etc/howdah", "./public/", "/etc/howdah/public"),
+            ("/etc", "../../../srv", "/srv"),
+            ("/etc", "/srv/x/../www/.", "/srv/www"),
+            ("", "../www", "../www"),
+            ("", ".", "."),
+            ("a", "../../www", "../www"),
+        ] {
+            let mut fixed = RootTemplate::Fixed(root.into());
+            fixed.anchor(Path::new(folder));
+            assert_eq!(fixed, RootTemplate::Fixed(expected.into()), "{folder} {root}");
+        }
+        for (folder, before, expected) in
+            [("/etc", "../srv/", "/srv/"), ("/etc", "", "/etc/"), ("", "", ""), ("/etc", "/", "/")]
+        {
+            let template = |before: &str| RootTemplate::PerHost {
+                before: before.to_owned(),
+                after: "/public".to_owned(),
+            };
+            let mut root = template(before);
+            root.anchor(Path::new(folder));
+            assert_eq!(root, template(expected), "{folder} {before}");
         }
     }
 }

@@ -211,7 +211,7 @@ impl ChunkedDecoder {
             _ => {
                 return Err(Refusal {
                     status: Status::CONTENT_TOO_LARGE,
-                    why: "chunked content over the body limit",
+                    why: "chunked content over the body limit, `body`",
                 });
             }
         }

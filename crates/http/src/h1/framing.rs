@@ -147,7 +147,7 @@ impl FramingFields {
             (None, None) => Ok(Content::None),
             (None, Some(length)) if limits.body_exceeded_by(length) => Err(Refusal {
                 status: Status::CONTENT_TOO_LARGE,
-                why: "Content-Length over the body limit",
+                why: "Content-Length over the body limit, `body`",
             }),
             (None, Some(length)) => Ok(Content::Length(length)),
             (Some(TransferCodings { ends_chunked: false, .. }), _) => {

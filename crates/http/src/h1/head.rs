@@ -109,7 +109,7 @@ fn request_line(bytes: &[u8], limit: usize, into: &mut Request) -> Result<Option
     let short = || match window.len() > limit.saturating_add(1) {
         true => Err(Refusal {
             status: Status::URI_TOO_LONG,
-            why: "request line over its limit",
+            why: "request line over its limit, `request_line`",
         }),
         false => Ok(None),
     };
@@ -184,7 +184,7 @@ fn field_lines(
             [b'\r', b'\n', ..] => return Ok(Some(start)),
             [] | [b'\r'] => return Ok(None),
             _ if lines.len() >= limits.field_count => {
-                return Err(Refusal::fields_too_large("more field lines than the limit"));
+                return Err(Refusal::fields_too_large("more field lines than `field_count`"));
             }
             _ => {}
         }
@@ -192,10 +192,10 @@ fn field_lines(
         let window = &rest[..rest.len().min(room)];
         let Some(line) = field_line(window, start == 0, LineEnd::Crlf)? else {
             return match rest.len() >= room {
-                true if room == total - start => {
-                    Err(Refusal::fields_too_large("field lines over their limit together"))
-                }
-                true => Err(Refusal::fields_too_large("field line over its limit")),
+                true if room == total - start => Err(Refusal::fields_too_large(
+                    "field lines over their limit together, `fields_total`",
+                )),
+                true => Err(Refusal::fields_too_large("field line over its limit, `field_line`")),
                 false => Ok(None),
             };
         };

@@ -29,10 +29,12 @@ impl<'h> FieldLines<'h> {
         let length = name.len() + value.len() + COLON;
         self.bytes = self.bytes.saturating_add(length + CRLF);
         if self.bytes > limits.fields_total {
-            return Err(Refusal::fields_too_large("field lines over their limit together"));
+            return Err(Refusal::fields_too_large(
+                "field lines over their limit together, `fields_total`",
+            ));
         }
         if length > limits.field_line {
-            return Err(Refusal::fields_too_large("field line over its limit"));
+            return Err(Refusal::fields_too_large("field line over its limit, `field_line`"));
         }
         check_line(name, value)?;
         if name == b"cookie" {
@@ -63,7 +65,7 @@ impl<'h> FieldLines<'h> {
     fn count_line(&mut self, limits: &Limits) -> Result<(), Refusal> {
         self.lines += 1;
         match self.lines > limits.field_count {
-            true => Err(Refusal::fields_too_large("more field lines than the limit")),
+            true => Err(Refusal::fields_too_large("more field lines than `field_count`")),
             false => Ok(()),
         }
     }
@@ -127,7 +129,7 @@ impl<'h> FieldLines<'h> {
             (Some(length), _) if limits.body_exceeded_by(length) => {
                 return Err(Refusal {
                     status: Status::CONTENT_TOO_LARGE,
-                    why: "Content-Length over the body limit",
+                    why: "Content-Length over the body limit, `body`",
                 });
             }
             (Some(length), _) => Content::Length(length),

@@ -236,7 +236,7 @@ fn combined(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
 
 /// Method, target and version; `-` for a head that could not be read.
 fn request_line(out: &mut Vec<u8>, request: &Request) {
-    if request.target.is_empty() {
+    if is_unread(request) {
         out.push(b'-');
     } else {
         escape(out, request.method.as_str().as_bytes());
@@ -245,6 +245,11 @@ fn request_line(out: &mut Vec<u8>, request: &Request) {
         escape(out, &request.target);
         let _ = write!(out, " {}", request.version.as_str());
     }
+}
+
+/// Returns whether the head could not be read: method and version are unknown as well.
+fn is_unread(request: &Request) -> bool {
+    request.target.is_empty()
 }
 
 fn bytes_or_dash(out: &mut Vec<u8>, sent: u64) {
@@ -261,8 +266,12 @@ fn json(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
     let field = |name: &[u8]| request.fields.value(name).map_or("null".to_owned(), text);
     let number = |number: Option<u64>| number.map_or("null".to_owned(), |one| one.to_string());
     let figures = own::figures(record);
+    let read = |bytes: &str| match is_unread(request) {
+        true => "null".to_owned(),
+        false => json_text(bytes),
+    };
     let line = format!(
-        "{{\"time\":\"{}\",\"site\":{},\"client\":\"{}\",\"user\":{},\"host\":{},\"method\":{},\"target\":{},\"version\":\"{}\",\
+        "{{\"time\":\"{}\",\"site\":{},\"client\":\"{}\",\"user\":{},\"host\":{},\"method\":{},\"target\":{},\"version\":{},\
          \"status\":{},\"sent\":{},\"complete\":{},\"microseconds\":{},\"referer\":{},\"user_agent\":{},\
          \"php_microseconds\":{},\"queue_microseconds\":{},\"cpu_microseconds\":{},\"peak_memory\":{},\"worker\":{}}}\n",
         crate::log::timestamp(record.began.microseconds),
@@ -270,9 +279,9 @@ fn json(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
         record.client(),
         record.response.user.map_or("null".to_owned(), text),
         text(&request.authority),
-        text(request.method.as_str().as_bytes()),
+        read(request.method.as_str()),
         text(&request.target),
-        request.version.as_str(),
+        read(request.version.as_str()),
         record.status().code(),
         record.sent,
         record.complete,

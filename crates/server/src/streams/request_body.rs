@@ -152,7 +152,7 @@ impl<S: Stream> RequestStream for StreamRequestBody<'_, S> {
 
 const TOO_LARGE: Refusal = Refusal {
     status: Status::CONTENT_TOO_LARGE,
-    why: "content over the body limit",
+    why: "content over the body limit, `body`",
 };
 const OTHER_LENGTH: Refusal = Refusal {
     status: Status::BAD_REQUEST,

@@ -50,6 +50,25 @@ fn each_site_has_its_own_access_log() {
 }
 
 #[test]
+fn a_head_that_cannot_be_read_has_neither_method_nor_version() {
+    for (format, expected) in [
+        ("%m %H %r %>s", "- - - 400"),
+        ("json", "\"method\":null,\"target\":\"\",\"version\":null"),
+    ] {
+        let config = format!(
+            "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[log]\naccess = \"access.log\"\n\
+             format = \"{format}\"\n[[site]]\nroot = \"public\"\nphp = false\n"
+        );
+        let site = Site::configured(&[("x.txt", "content")], &config);
+        let mut wire = site.connect();
+        wire.send("\x16\x03\x01 no request\r\n\r\n");
+        wire.reply("GET");
+        wait_until("the line is written", || site.access_log().ends_with('\n'));
+        assert!(site.access_log().contains(expected), "{}", site.access_log());
+    }
+}
+
+#[test]
 fn the_logs_of_all_sites_are_opened_again_by_sigusr1() {
     let site = Site::configured(&[("x.txt", "content")], SITES);
     let names = ["a.log", "access.log"];

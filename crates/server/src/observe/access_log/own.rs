@@ -7,7 +7,7 @@ use howdah_config::{LogFormat, LogPart, LogValue};
 use howdah_http::{Fields, Scheme};
 use howdah_php::{RequestFigures, ScriptRun};
 
-use super::{RequestRecord, bytes_or_dash, escape, request_line, time};
+use super::{RequestRecord, bytes_or_dash, escape, is_unread, request_line, time};
 
 /// Adds a line.
 pub(super) fn line(out: &mut Vec<u8>, format: &LogFormat, record: &RequestRecord<'_>) {
@@ -43,6 +43,7 @@ fn add(out: &mut Vec<u8>, value: &LogValue, record: &RequestRecord<'_>) {
         LogValue::Seconds => write!(out, "{}", record.took.as_secs()),
         LogValue::Milliseconds => write!(out, "{}", record.took.as_millis()),
         LogValue::Microseconds => write!(out, "{}", record.took.as_micros()),
+        LogValue::Method | LogValue::Protocol if is_unread(request) => return known(out, b""),
         LogValue::Protocol => write!(out, "{}", request.version),
         LogValue::Port => write!(out, "{}", peer.client(request, 0).server_port()),
         LogValue::LocalPort => write!(out, "{}", peer.local.port()),
