@@ -1,15 +1,16 @@
 //! `RewriteRule … [P]`: the requests that upstreams get, and the handling of their responses.
 
+use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use crate::site::{Options, Site};
-use crate::support::{PATIENCE, free_address, wait_until};
+use crate::support::{PATIENCE, free_address, is_root, wait_until};
 
 /// Starts an upstream that answers each connection as the path demands. Returns its URL.
 fn upstream() -> String {
@@ -247,10 +248,10 @@ fn site_without() -> Site {
 #[test]
 fn sockets_and_upstreams_that_are_not_there() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     let path = folder.path().join("app.sock");
     let listener = UnixListener::bind(&path).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
+    std::fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             serve(stream.try_clone().unwrap(), stream);
@@ -277,6 +278,39 @@ fn sockets_and_upstreams_that_are_not_there() {
     assert_eq!((reply.status, reply.text()), (503, "soon"), "as mod_proxy");
     assert!(reply.field("retry-after").is_some());
     site.server.wait_for_log("it cannot be reached");
+}
+
+#[test]
+fn a_socket_behind_a_link_of_somebody_else_is_not_asked() {
+    if !is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for name in ["site", "other"] {
+        std::fs::create_dir(at(name)).unwrap();
+    }
+    symlink("../other", at("site/run")).unwrap();
+    let listener = UnixListener::bind(at("other/app.sock")).unwrap();
+    std::fs::set_permissions(at("other/app.sock"), Permissions::from_mode(0o666)).unwrap();
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    for (name, owner) in [("site", 7), ("site/run", 7), ("other", 8)] {
+        lchown(at(name), Some(owner), None).unwrap();
+    }
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            serve(stream.try_clone().unwrap(), stream);
+        }
+    });
+    let socket = format!("unix:{}|http://app", at("site/run/app.sock").display());
+    let rules = format!("RewriteEngine On\nRewriteRule ^a/(.*)$ {socket}/$1 [P]\n");
+    let site = site(&format!("[{socket:?}]"), &[(".htaccess", &rules)]);
+    assert_eq!(site.get("/a/echo").status, 503);
+    site.server.wait_for_log("belongs neither to root");
+    lchown(at("site/run"), Some(0), None).unwrap();
+    wait_until("root's link is followed", || {
+        site.get("/a/echo").text().contains("\r\nHost: app\r\n")
+    });
 }
 
 #[test]

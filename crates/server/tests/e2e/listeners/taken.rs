@@ -1,9 +1,11 @@
 //! Addresses that the server cannot listen on: the others are served, and these as soon as they can
 //! be.
 
+use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::fs::{lchown, symlink};
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use howdah_sys::signal::{SIGHUP, SIGUSR2};
@@ -242,4 +244,35 @@ fn a_check_warns_of_ports_that_another_program_has() {
     let (code, json, _) = command(&site, &["check", "--json"]);
     assert_eq!(code, Some(0));
     assert!(json.contains(&format!("cannot listen on {address}: ")), "{json}");
+}
+
+#[test]
+fn no_socket_is_made_in_the_place_of_somebody_else() {
+    if !is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for name in ["site", "other"] {
+        fs::create_dir(at(name)).unwrap();
+    }
+    symlink("../other", at("site/run")).unwrap();
+    for (name, owner) in [("site", 7), ("site/run", 7), ("other", 8)] {
+        lchown(at(name), Some(owner), None).unwrap();
+    }
+    let _datagrams = UnixDatagram::bind(at("site/log.sock")).unwrap();
+    let paths = ["site/run/web.sock", "site/log.sock"].map(at);
+    let config = format!(
+        "listen = [\"127.0.0.1:0\", \"unix:{}\", \"unix:{}\"]\ncontrol = \"control\"\n\
+         [[site]]\nroot = \"public\"\nphp = false\n",
+        paths[0].display(),
+        paths[1].display()
+    );
+    let site = Site::configured(&[("a.txt", "a")], &config);
+    let missing = missing(&site).to_string();
+    for reason in ["belongs neither to root", "another program listens there"] {
+        assert!(missing.contains(reason), "{missing}");
+    }
+    assert!(!at("other/web.sock").exists() && at("site/log.sock").exists());
+    assert_eq!(site.get("/a.txt").text(), "a");
 }
