@@ -93,7 +93,13 @@ fn a_handshake_that_fails_is_answered_as_a_request() {
             "/version" => "HTTP/1.1 426 Upgrade Required\r\nSec-WebSocket-Version: 13\r\n\
                     Content-Length: 0\r\n\r\n"
                 .to_owned(),
-            _ => format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{head}", head.len()),
+            // It ends here: a POST must not meet a connection that is about to end.
+            _ => {
+                let length = head.len();
+                format!(
+                    "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{head}"
+                )
+            }
         };
         stream.write_all(answer.as_bytes()).unwrap();
     });
