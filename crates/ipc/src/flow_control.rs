@@ -21,7 +21,7 @@ pub struct FlowControl<'r> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum AbortReason {
-    /// Nobody reads it.
+    /// No reader is left.
     Unread = 1,
     /// The script has missed its deadline.
     Late = 2,

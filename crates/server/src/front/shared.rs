@@ -60,7 +60,7 @@ pub(crate) struct FrontShared {
     pub(crate) challenges: Challenges,
     /// The next renewals of certificates that are ordered.
     pub(crate) renewals: Renewals,
-    /// What is not as it should be with the sites.
+    /// The reasons why something of a site is not as it should be.
     pub(crate) reasons: SiteReasons,
     /// Files that each thread's store may keep open.
     pub(crate) cached_descriptors: usize,

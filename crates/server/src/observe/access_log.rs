@@ -266,9 +266,9 @@ fn json(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
     let field = |name: &[u8]| request.fields.value(name).map_or("null".to_owned(), text);
     let number = |number: Option<u64>| number.map_or("null".to_owned(), |one| one.to_string());
     let figures = own::figures(record);
-    let read = |bytes: &str| match is_unread(request) {
+    let read = |word: &str| match is_unread(request) {
         true => "null".to_owned(),
-        false => json_text(bytes),
+        false => json_text(word),
     };
     let line = format!(
         "{{\"time\":\"{}\",\"site\":{},\"client\":\"{}\",\"user\":{},\"host\":{},\"method\":{},\"target\":{},\"version\":{},\

@@ -73,7 +73,7 @@ impl ControlSocket {
             ),
         };
         let listener = unix_socket::bind(path).map_err(told)?;
-        Ok(ControlSocket::with(path.to_owned(), listener))
+        ControlSocket::of(path.to_owned(), listener).map_err(told)
     }
 
     /// Uses a socket that is already bound.
@@ -82,16 +82,12 @@ impl ControlSocket {
     /// The socket cannot be set to non-blocking.
     pub(super) fn of(path: PathBuf, listener: UnixListener) -> io::Result<ControlSocket> {
         unix_socket::prepare(&listener)?;
-        Ok(ControlSocket::with(path, listener))
-    }
-
-    fn with(path: PathBuf, listener: UnixListener) -> ControlSocket {
-        ControlSocket {
+        Ok(ControlSocket {
             path,
             listener,
             clients: Vec::new(),
             next_id: 1,
-        }
+        })
     }
 
     /// Lets the members of `group` connect as well, or nobody but the owner.

@@ -54,7 +54,7 @@ struct Release {
     pace: ReleasePace,
 }
 
-/// What is new about a site's root.
+/// A change of a site's root, to be told and perhaps served.
 #[derive(Debug)]
 struct RootNews {
     site: String,

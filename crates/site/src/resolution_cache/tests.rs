@@ -1,10 +1,10 @@
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-use howdah_http::{Method, Request, Scheme, Version};
+use howdah_http::{Request, Scheme, Version};
 
 use super::{CachedResolution, MOST_PATIENCE};
-use crate::phases::tests::tree::{Tree, client};
+use crate::phases::tests::tree::{Tree, client, request};
 use crate::{ClientRequest, Resolved, Scratch};
 
 /// The server's part of an entry is a word.
@@ -17,20 +17,6 @@ const RULES: &str = "RewriteEngine On\n\
     RewriteRule ^ - [F]\n\
     RewriteCond %{REQUEST_FILENAME} !-f\n\
     RewriteRule . /index.php [L]";
-
-fn request(method: &str, target: &str, fields: &str) -> Request {
-    let mut request = Request {
-        method: Method::from_bytes(method.as_bytes()).unwrap(),
-        target: target.into(),
-        authority: b"example.org".to_vec(),
-        ..Request::default()
-    };
-    for line in fields.lines() {
-        let (name, value) = line.split_once(": ").unwrap();
-        request.fields.push(name.as_bytes(), value.as_bytes());
-    }
-    request
-}
 
 type Cached = CachedResolution<OnceCell<&'static str>>;
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use howdah_http::{Request, Scheme};
 
-use super::tree::{Tree, client};
+use super::tree::{Tree, client, request};
 use crate::path::Scratch;
 use crate::resolution::Resolution;
 
@@ -67,15 +67,7 @@ fn told(tree: &mut Tree, target: &str, fields: &str) -> BTreeMap<String, String>
     let Resolution::Php(script) = &resolved.resolution else {
         panic!("no script: {resolved:?}")
     };
-    let mut request = Request {
-        target: target.into(),
-        authority: b"example.org".to_vec(),
-        ..Request::default()
-    };
-    for line in fields.lines() {
-        let (name, value) = line.split_once(": ").unwrap();
-        request.fields.push(name.as_bytes(), value.as_bytes());
-    }
+    let request = request("GET", target, fields);
     let mut all = BTreeMap::new();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut count = 0;

@@ -172,7 +172,7 @@ fn values_that_switch_php_off() {
     }
 }
 
-/// What a script is told beside the request itself is kept for it.
+/// Rules are kept for a script where they tell it something beside the request itself.
 #[test]
 fn what_directives_tell_a_script_is_kept_for_it() {
     let user = "AuthType Basic\nAuthName N\nAuthUserFile /users\nRequire valid-user";

@@ -160,16 +160,7 @@ impl Tree {
         scratch: &mut Scratch,
         explained: bool,
     ) -> Resolved {
-        let mut request = Request {
-            method: Method::from_bytes(method.as_bytes()).unwrap(),
-            target: target.as_bytes().to_vec(),
-            authority: b"example.org".to_vec(),
-            ..Request::default()
-        };
-        for line in fields.lines() {
-            let (name, value) = line.split_once(": ").unwrap();
-            request.fields.push(name.as_bytes(), value.as_bytes());
-        }
+        let request = request(method, target, fields);
         let client = client(&request);
         let sites = self.sites.clone();
         let site = sites.iter().next().unwrap();
@@ -219,6 +210,21 @@ impl Tree {
         let status = Status::new(status).unwrap();
         shown(&crate::error(site, &client(&request), ruled, status, self, &mut Scratch::default()))
     }
+}
+
+/// A request to `example.org` with these lines of fields.
+pub fn request(method: &str, target: &str, fields: &str) -> Request {
+    let mut request = Request {
+        method: Method::from_bytes(method.as_bytes()).unwrap(),
+        target: target.into(),
+        authority: b"example.org".to_vec(),
+        ..Request::default()
+    };
+    for line in fields.lines() {
+        let (name, value) = line.split_once(": ").unwrap();
+        request.fields.push(name.as_bytes(), value.as_bytes());
+    }
+    request
 }
 
 /// Somebody on 192.0.2.1, at a fixed time.
