@@ -2,6 +2,7 @@
 
 mod append;
 mod links;
+mod steps;
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -97,7 +98,13 @@ pub(crate) fn linked(path: &CStr, access: Access) -> io::Result<OwnedFd> {
 /// # Errors
 /// `ELOOP` for a link anywhere in the path, or another error of `openat2(2)`.
 pub fn unlinked(path: &CStr, access: Access) -> io::Result<OwnedFd> {
-    openat2(libc::AT_FDCWD, path, access.flags(), libc::RESOLVE_NO_SYMLINKS)
+    match openat2(libc::AT_FDCWD, path, access.flags(), libc::RESOLVE_NO_SYMLINKS) {
+        // As in `beneath`.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
+            steps::unlinked(path, access)
+        }
+        opened => opened,
+    }
 }
 
 /// Returns what is at `path`, with `follows` at the end of a link there. For paths that a site's
@@ -147,7 +154,7 @@ pub fn beneath(
             other => return other,
         }
     }
-    beneath_by_steps(folder, path, access)
+    steps::beneath(folder, path, access)
 }
 
 /// Opens one component in `folder` and never follows a link. The name must not contain a slash and
@@ -307,50 +314,6 @@ fn openat2_with(
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// [`beneath`] for kernels before 5.6 and for sandboxes without `openat2`: opens every folder of
-/// the path, never through a link.
-fn beneath_by_steps(folder: BorrowedFd<'_>, path: &CStr, access: Access) -> io::Result<OwnedFd> {
-    let path = path.to_bytes();
-    if path.starts_with(b"/") {
-        return Err(io::Error::from_raw_os_error(libc::EXDEV));
-    }
-    let mut names = path
-        .split(|&byte| byte == b'/')
-        .filter(|name| !name.is_empty() && *name != b".")
-        .peekable();
-    let mut at = step(folder, c".", Access::Folder, Lookup::Full)?;
-    if names.peek().is_none() {
-        return step(folder, c".", access, Lookup::Full);
-    }
-    while let Some(name) = names.next() {
-        if name == b".." {
-            return Err(io::Error::from_raw_os_error(libc::EXDEV));
-        }
-        let name = CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let access = if names.peek().is_some() { Access::Folder } else { access };
-        at = match step(at.as_fd(), &name, access, Lookup::Full) {
-            Ok(next) if access == Access::Point && is_link(&Stat::of(next.as_fd())?) => {
-                return Err(loop_error());
-            }
-            Ok(next) => next,
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-                let is_link = Stat::of_name(at.as_fd(), &name).is_ok_and(|stat| is_link(&stat));
-                return Err(if is_link { loop_error() } else { error });
-            }
-            Err(error) => return Err(error),
-        };
-    }
-    Ok(at)
-}
-
-fn is_link(stat: &Stat) -> bool {
-    stat.file_type() == FileType::Link
-}
-
-fn loop_error() -> io::Error {
-    io::Error::from_raw_os_error(libc::ELOOP)
-}
-
 /// A path that leads out of its folder or through a link is refused.
 const BENEATH: u64 =
     libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS | libc::RESOLVE_NO_SYMLINKS;
@@ -394,12 +357,27 @@ mod tests {
             let path = CString::new(
                 folder.0.canonicalize().unwrap().join(name).into_os_string().into_vec(),
             );
-            unlinked(&path.unwrap(), Access::Point).map_err(|error| error.raw_os_error())
+            let path = path.unwrap();
+            [unlinked(&path, Access::Point), steps::unlinked(&path, Access::Point)]
+                .map(|opened| opened.map(|_| ()).map_err(|error| error.raw_os_error()))
         };
-        assert!(opened("a/b/file").is_ok());
-        for link in ["a/link", "a/link/file", "a/file-link"] {
-            assert_eq!(opened(link).unwrap_err(), Some(libc::ELOOP), "{link}");
+        for found in ["a/b/file", "a/b", "a//./b/", ""] {
+            assert_eq!(opened(found), [Ok(()); 2], "{found}");
         }
+        for link in ["a/link", "a/link/file", "a/file-link"] {
+            assert_eq!(opened(link), [Err(Some(libc::ELOOP)); 2], "{link}");
+        }
+        let long = "x".repeat(steps::LONGEST_NAME + 1);
+        for (missing, error) in
+            [("a/c", libc::ENOENT), ("a/b/file/x", libc::ENOTDIR), (&long, libc::ENAMETOOLONG)]
+        {
+            assert_eq!(opened(missing), [Err(Some(error)); 2], "{missing}");
+        }
+        for (path, access) in [(c"/", Access::Folder), (c".", Access::Folder)] {
+            assert!(steps::unlinked(path, access).is_ok(), "{path:?}");
+        }
+        let error = steps::unlinked(c"", Access::Point).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
 
     struct Folder(PathBuf);
@@ -462,7 +440,7 @@ mod tests {
             for (way, result) in [
                 ("openat2", beneath(root.as_fd(), path, access, Lookup::Full)),
                 ("cached", again_if_cold(|lookup| beneath(root.as_fd(), path, access, lookup))),
-                ("steps", beneath_by_steps(root.as_fd(), path, access)),
+                ("steps", steps::beneath(root.as_fd(), path, access)),
             ] {
                 let found = result.as_ref().err().map(|error| error.raw_os_error().unwrap());
                 assert_eq!(found, expected, "{way} {path:?} {access:?}");
@@ -471,7 +449,7 @@ mod tests {
         // A folder that is a link: openat2 says ELOOP or ENOTDIR, depending on the kernel; never
         // success.
         assert!(beneath(root.as_fd(), c"a/link", Access::Folder, Lookup::Full).is_err());
-        assert!(beneath_by_steps(root.as_fd(), c"a/link", Access::Folder).is_err());
+        assert!(steps::beneath(root.as_fd(), c"a/link", Access::Folder).is_err());
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod front_user;
 mod heartbeat;
 mod import;
 mod isolation;
+mod older_kernels;
 mod orphans;
 mod password_files;
 mod probation;

@@ -10,8 +10,8 @@ macro_rules! calls {
     ($($name:ident),+ $(,)?) => { &[$(libc::$name),+] };
 }
 
-/// Returns the number of a call that attacks use, by its name, for tests that make such calls.
-/// `None` for other names.
+/// Returns the number of a call by its name, for tests: of those that attacks use, and of
+/// `openat2`. `None` for other names.
 pub fn number(name: &str) -> Option<Number> {
     let known = [
         ("ptrace", libc::SYS_ptrace),
@@ -25,6 +25,7 @@ pub fn number(name: &str) -> Option<Number> {
         ("clone", libc::SYS_clone),
         ("clone3", libc::SYS_clone3),
         ("mount", libc::SYS_mount),
+        ("openat2", libc::SYS_openat2),
         ("fsopen", libc::SYS_fsopen),
         ("open_tree", libc::SYS_open_tree),
         ("chroot", libc::SYS_chroot),
