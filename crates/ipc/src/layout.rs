@@ -1,9 +1,9 @@
 //! Offsets of everything in the region.
 
 /// Bytes of a cache line. Words with different writers never share a cache line.
-const LINE: usize = 64;
+pub(crate) const LINE: usize = 64;
 /// Bytes of a slot's words: two cache lines.
-const SLOT: usize = 2 * LINE;
+pub(crate) const SLOT: usize = 2 * LINE;
 /// Bytes of a page. Every area starts at a page boundary, therefore untouched areas use no memory.
 const PAGE: usize = 4096;
 

@@ -1,6 +1,7 @@
 //! The mapped region: atomics are accessed in place, bytes by copying.
 
 use std::io;
+use std::marker::PhantomData;
 use std::os::fd::{AsFd, OwnedFd};
 
 use howdah_sys::memory::{self, Mapping};
@@ -9,7 +10,7 @@ use crate::doorbell::Doorbell;
 use crate::figures::{CacheNumber, SUMMARY_BYTES};
 use crate::flow_control::FlowControl;
 use crate::idle_set::IdleSet;
-use crate::layout::{Geometry, Layout, slot_line, thread_line, worker_line};
+use crate::layout::{Geometry, LINE, Layout, SLOT, slot_line, thread_line, worker_line};
 use crate::queue::Queue;
 use crate::slot::StateWord;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -94,47 +95,50 @@ impl Region {
         }
     }
 
+    #[inline]
     pub(crate) fn worker(&self, worker: usize) -> WorkerWords<'_> {
         assert!(worker < self.geometry.workers);
-        let line = self.layout.worker(worker);
+        let line = self.record::<LINE>(self.layout.worker(worker));
         WorkerWords {
-            wake: self.word(line + worker_line::WAKE),
-            requests: self.long(line + worker_line::REQUESTS),
-            processor: self.long(line + worker_line::PROCESSOR),
-            proportional: self.word(line + worker_line::PROPORTIONAL),
-            resident: self.word(line + worker_line::RESIDENT),
-            last: self.long(line + worker_line::LAST),
-            last_slot: self.word(line + worker_line::LAST_SLOT),
-            last_peak: self.word(line + worker_line::LAST_PEAK),
-            last_processor: self.long(line + worker_line::LAST_PROCESSOR),
-            last_took: self.long(line + worker_line::LAST_TOOK),
+            wake: line.word::<{ worker_line::WAKE }>(),
+            requests: line.long::<{ worker_line::REQUESTS }>(),
+            processor: line.long::<{ worker_line::PROCESSOR }>(),
+            proportional: line.word::<{ worker_line::PROPORTIONAL }>(),
+            resident: line.word::<{ worker_line::RESIDENT }>(),
+            last: line.long::<{ worker_line::LAST }>(),
+            last_slot: line.word::<{ worker_line::LAST_SLOT }>(),
+            last_peak: line.word::<{ worker_line::LAST_PEAK }>(),
+            last_processor: line.long::<{ worker_line::LAST_PROCESSOR }>(),
+            last_took: line.long::<{ worker_line::LAST_TOOK }>(),
         }
     }
 
+    // Inlined, so that words that the caller does not use cost nothing.
+    #[inline]
     pub(crate) fn slot(&self, slot: usize) -> SlotWords<'_> {
         assert!(slot < self.geometry.slots);
-        let line = self.layout.slot(slot);
+        let line = self.record::<SLOT>(self.layout.slot(slot));
         SlotWords {
-            state: StateWord(self.long(line + slot_line::STATE)),
-            written: self.long(line + slot_line::WRITTEN),
-            printed: self.word(line + slot_line::PRINTED),
-            shown: self.word(line + slot_line::SHOWN),
-            ended: self.word(line + slot_line::ENDED),
-            took: self.word(line + slot_line::TOOK),
-            share: self.word(line + slot_line::SHARE),
-            began: self.long(line + slot_line::BEGAN),
-            peak: self.word(line + slot_line::PEAK),
-            processor: self.word(line + slot_line::PROCESSOR),
-            queued: self.long(line + slot_line::QUEUED),
-            grant: self.long(line + slot_line::GRANT),
-            asked: self.word(line + slot_line::ASKED),
-            answered: self.word(line + slot_line::ANSWERED),
+            state: StateWord(line.long::<{ slot_line::STATE }>()),
+            written: line.long::<{ slot_line::WRITTEN }>(),
+            printed: line.word::<{ slot_line::PRINTED }>(),
+            shown: line.word::<{ slot_line::SHOWN }>(),
+            ended: line.word::<{ slot_line::ENDED }>(),
+            took: line.word::<{ slot_line::TOOK }>(),
+            share: line.word::<{ slot_line::SHARE }>(),
+            began: line.long::<{ slot_line::BEGAN }>(),
+            peak: line.word::<{ slot_line::PEAK }>(),
+            processor: line.word::<{ slot_line::PROCESSOR }>(),
+            queued: line.long::<{ slot_line::QUEUED }>(),
+            grant: line.long::<{ slot_line::GRANT }>(),
+            asked: line.word::<{ slot_line::ASKED }>(),
+            answered: line.word::<{ slot_line::ANSWERED }>(),
             flow_control: FlowControl {
-                consumed: self.long(line + slot_line::CONSUMED),
-                starved: self.word(line + slot_line::STARVED),
-                aborted: self.word(line + slot_line::ABORTED),
+                consumed: line.long::<{ slot_line::CONSUMED }>(),
+                starved: line.word::<{ slot_line::STARVED }>(),
+                aborted: line.word::<{ slot_line::ABORTED }>(),
             },
-            thread: self.word(line + slot_line::THREAD),
+            thread: line.word::<{ slot_line::THREAD }>(),
         }
     }
 
@@ -250,12 +254,18 @@ impl Region {
         self.mapping.release(self.layout.ring(slot) + kept, length)
     }
 
-    fn word(&self, offset: usize) -> &AtomicU32 {
-        &self.words(offset, 1)[0]
+    /// The record of `BYTES` bytes at `offset`.
+    #[inline]
+    fn record<const BYTES: usize>(&self, offset: usize) -> Record<'_, BYTES> {
+        assert!(offset.is_multiple_of(8) && offset + BYTES <= self.mapping.length());
+        Record {
+            start: self.at(offset),
+            region: PhantomData,
+        }
     }
 
-    fn long(&self, offset: usize) -> &AtomicU64 {
-        &self.longs(offset, 1)[0]
+    fn word(&self, offset: usize) -> &AtomicU32 {
+        &self.words(offset, 1)[0]
     }
 
     fn words(&self, offset: usize, count: usize) -> &[AtomicU32] {
@@ -275,6 +285,31 @@ impl Region {
         assert!(offset < self.mapping.length());
         // SAFETY: inside the mapping (asserted).
         unsafe { self.mapping.base().as_ptr().add(offset) }
+    }
+}
+
+/// A record of `BYTES` bytes in a region, all of which are atomics.
+#[derive(Clone, Copy)]
+struct Record<'r, const BYTES: usize> {
+    /// A multiple of 8.
+    start: *mut u8,
+    region: PhantomData<&'r Region>,
+}
+
+impl<'r, const BYTES: usize> Record<'r, BYTES> {
+    #[inline]
+    fn word<const OFFSET: usize>(self) -> &'r AtomicU32 {
+        const { assert!(OFFSET.is_multiple_of(4) && OFFSET + 4 <= BYTES) };
+        // SAFETY: in bounds and aligned (asserted, here and where the record was made). Atomics
+        // allow writers elsewhere, and the word is only ever accessed as this atomic.
+        unsafe { &*self.start.add(OFFSET).cast() }
+    }
+
+    #[inline]
+    fn long<const OFFSET: usize>(self) -> &'r AtomicU64 {
+        const { assert!(OFFSET.is_multiple_of(8) && OFFSET + 8 <= BYTES) };
+        // SAFETY: as in `word`.
+        unsafe { &*self.start.add(OFFSET).cast() }
     }
 }
 

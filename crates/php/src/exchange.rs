@@ -24,7 +24,7 @@ use crate::zygote::{Lease, LostWorker};
 /// A request that was handed to a pool, and its response as it comes.
 ///
 /// Dropping it cancels the request if no worker has begun it. Otherwise the worker is told that
-/// nobody reads the response.
+/// nobody reads the response. Always in a box, because it is handed on often.
 #[derive(Debug)]
 pub struct Exchange {
     waiters: Rc<Waiters>,
@@ -94,8 +94,8 @@ pub struct Progress {
 }
 
 impl Exchange {
-    pub(crate) fn new(waiters: Rc<Waiters>, lease: Lease, since: Instant) -> Exchange {
-        Exchange {
+    pub(crate) fn new(waiters: Rc<Waiters>, lease: Lease, since: Instant) -> Box<Exchange> {
+        Box::new(Exchange {
             waiters,
             lease: Some(lease),
             since,
@@ -106,7 +106,7 @@ impl Exchange {
             is_failed: false,
             report: None,
             asked: AskedQuestion::default(),
-        }
+        })
     }
 
     /// Asks for the script's run, which `report` has when this exchange was dropped.
@@ -131,8 +131,9 @@ impl Exchange {
     /// Returns the script's run until now; `None` if no worker has begun it.
     fn run(&mut self) -> Option<ScriptRun> {
         let lease = self.lease.as_mut()?;
-        let zygote = lease.zygote.clone();
-        let worker = zygote.front.slot_status(lease.slot()).ok()?.worker?;
+        let (zygote, slot) = lease.parts();
+        let worker = zygote.front.slot_status(slot).ok()?.worker?;
+        let zygote = &lease.zygote;
         // After a death, the worker's place belongs to its successor.
         let lost = zygote.lost(lease.index());
         Some(ScriptRun {
@@ -186,8 +187,8 @@ impl Exchange {
         if shows {
             lease.slot().show();
         }
-        let zygote = lease.zygote.clone();
-        let look = match zygote.front.slot_status(lease.slot()) {
+        let (zygote, slot) = lease.parts();
+        let look = match zygote.front.slot_status(slot) {
             Ok(look) => look,
             Err(corrupt) => {
                 zygote.condemn();
@@ -200,7 +201,8 @@ impl Exchange {
             zygote.note_service(took, look.share);
             self.waiters.count_figures(lease);
         }
-        let available = (lease.slot().written() - lease.slot().consumed()) as usize;
+        let zygote = &lease.zygote;
+        let available = (lease.slot_ref().written() - lease.slot_ref().consumed()) as usize;
         if !look.ended {
             let lost = zygote.lost(lease.index());
             if awaited == AwaitedPart::Content
@@ -326,8 +328,8 @@ impl Exchange {
     /// Gives `length` bytes of the ring back to the worker.
     pub fn consume(&mut self, length: usize) {
         let lease = self.lease.as_mut().expect("held until dropped");
-        let zygote = lease.zygote.clone();
-        zygote.front.consume(lease.slot(), length as u64);
+        let (zygote, slot) = lease.parts();
+        zygote.front.consume(slot, length as u64);
     }
 
     /// Keeps something that the worker uses, such as a file, until no worker has the request any

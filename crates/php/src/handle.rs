@@ -77,7 +77,7 @@ impl PoolHandle {
         encoder: &RefCell<RequestEncoder>,
         encode: impl Fn(&mut RequestEncoder),
         body: RequestBody<'_>,
-    ) -> Result<Exchange, DispatchError> {
+    ) -> Result<Box<Exchange>, DispatchError> {
         let waiting = WaitingRequest { handle: self, place };
         let dispatched = self.try_dispatch(place, asker, encoder, encode, body).await;
         std::mem::forget(waiting);
@@ -113,7 +113,7 @@ impl PoolHandle {
         encoder: &RefCell<RequestEncoder>,
         encode: impl Fn(&mut RequestEncoder),
         body: RequestBody<'_>,
-    ) -> Result<Exchange, DispatchError> {
+    ) -> Result<Box<Exchange>, DispatchError> {
         let mut asked = place.since;
         loop {
             let leased = self.present().and_then(|here| here.zygote.try_lease(place.lane));

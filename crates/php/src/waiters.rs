@@ -358,11 +358,8 @@ fn is_over(lease: &mut Lease) -> bool {
     if lease.zygote.is_dead() || lease.zygote.lost(slot).is_some() {
         return true;
     }
-    let zygote = lease.zygote.clone();
-    zygote
-        .front
-        .slot_status(lease.slot())
-        .is_ok_and(|look| look.phase == SlotPhase::Done)
+    let (zygote, slot) = lease.parts();
+    zygote.front.slot_status(slot).is_ok_and(|look| look.phase == SlotPhase::Done)
 }
 
 /// Wakes the exchanges whose slots have changed whenever the bell rings, until the table is

@@ -273,7 +273,10 @@ async fn answer(
             }
             // The directives are not asked how the page looks: they are too costly.
             Resolution::Exhausted => Ok(Response::error(Status::INTERNAL_SERVER_ERROR)),
-            other => adjust(context, site, rules, Response::of(other)).await,
+            other => {
+                let mut response = Response::of(other);
+                adjust(context, site, rules, &mut response).await.map(|()| response)
+            }
         };
         let user = ruled.as_ref().and_then(|ruled| ruled.state.user.clone());
         directives::log_messages(context, ruled.as_mut());

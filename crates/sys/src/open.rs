@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::stat::{FileType, Stat};
+use crate::stat::Stat;
 use crate::{check, check_size, remote};
 
 pub use self::append::{append, append_unlinked};
@@ -330,6 +330,7 @@ const LONGEST_TARGET: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stat::FileType;
     use std::fs;
     use std::os::unix::ffi::OsStringExt;
     use std::os::unix::fs::symlink;

@@ -36,6 +36,12 @@ impl Lease {
         self.slot.as_ref().expect("a lease holds its slot until it is dropped")
     }
 
+    /// Returns the zygote and its slot.
+    pub(crate) fn parts(&mut self) -> (&Arc<Zygote>, &mut Slot) {
+        let slot = self.slot.as_mut().expect("a lease holds its slot until it is dropped");
+        (&self.zygote, slot)
+    }
+
     pub(crate) fn index(&self) -> usize {
         self.slot_ref().index()
     }

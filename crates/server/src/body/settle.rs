@@ -25,6 +25,7 @@ const STORED: u64 = 1 << 20;
 ///
 /// # Errors
 /// The content cannot be read; nothing was sent yet.
+// Steps that most responses do not need are in boxes: all would have room for them otherwise.
 pub(crate) async fn settle(
     response: &mut Response,
     buffer: &mut Vec<u8>,
@@ -47,8 +48,8 @@ pub(crate) async fn settle(
     }
     let kept = response.representation.as_ref().zip(coding(&response.filters));
     let Some((representation, coding)) = kept else {
-        let content =
-            filtered(read(&mut response.body, limits).await?, &response.filters, place).await?;
+        let plain = Box::pin(read(&mut response.body, limits)).await?;
+        let content = Box::pin(filtered(plain, &response.filters, place)).await?;
         response.body = Body::whole(content.into());
         response.filters.clear();
         return Ok(());
@@ -56,11 +57,11 @@ pub(crate) async fn settle(
     let content = match cache.find(representation, coding) {
         Some(content) => content,
         None => {
-            let plain = read(&mut response.body, limits).await?;
+            let plain = Box::pin(read(&mut response.body, limits)).await?;
             match cache.share(representation, coding, &plain) {
                 Some(content) => content,
                 None => {
-                    let content = filtered(plain, &response.filters, place).await?.into();
+                    let content = Box::pin(filtered(plain, &response.filters, place)).await?.into();
                     cache.keep(representation, coding, &content);
                     content
                 }
@@ -95,7 +96,7 @@ async fn settle_script(
         response.body.consume(available.bytes);
     }
     if !response.filters.is_empty() {
-        content = filtered(content, &response.filters, place).await?;
+        content = Box::pin(filtered(content, &response.filters, place)).await?;
         response.filters.clear();
     }
     response.body = Body::Buffer(content, 0);

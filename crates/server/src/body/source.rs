@@ -89,8 +89,8 @@ pub(crate) enum Body {
     },
     /// Several bodies in memory or in files, the first one last.
     Parts(Vec<Body>),
-    /// The output of a script. In a box: a response is moved more often than it is a script's.
-    Script(Box<ScriptSource>),
+    /// The output of a script.
+    Script(ScriptSource),
     /// Any other source.
     Stream(Box<dyn BodySource>),
 }
@@ -99,7 +99,7 @@ pub(crate) enum Body {
 #[derive(Debug)]
 pub(crate) struct ScriptSource {
     /// `None` once no one reads it any more.
-    exchange: Option<Exchange>,
+    exchange: Option<Box<Exchange>>,
     available: usize,
     /// Bytes that the response's head promised.
     declared: Option<u64>,
@@ -124,12 +124,12 @@ impl Body {
     }
 
     /// The output of a script. `declared` is the length that the script's head declared, if it did.
-    pub(crate) fn script(exchange: Exchange, declared: Option<u64>) -> Body {
-        Body::Script(Box::new(ScriptSource {
+    pub(crate) fn script(exchange: Box<Exchange>, declared: Option<u64>) -> Body {
+        Body::Script(ScriptSource {
             exchange: Some(exchange),
             available: 0,
             declared,
-        }))
+        })
     }
 
     /// Returns all of the content, if it is in memory.
@@ -270,7 +270,7 @@ impl BodySource for Body {
 
     fn discard(&mut self) {
         match self {
-            Body::Script(script) => script.exchange.take().into_iter().for_each(Exchange::detach),
+            Body::Script(script) => script.exchange.take().into_iter().for_each(|it| it.detach()),
             Body::Stream(source) => source.discard(),
             _ => {}
         }

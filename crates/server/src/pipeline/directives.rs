@@ -323,10 +323,10 @@ pub(crate) async fn adjust(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
     ruled: Option<&mut Rc<Ruled>>,
-    mut response: Response,
-) -> Result<Response, RespondError> {
+    response: &mut Response,
+) -> Result<(), RespondError> {
     let (Some(ruled), Head::Own(head)) = (ruled, &mut response.head) else {
-        return Ok(response);
+        return Ok(());
     };
     let stored = if response.body.is_stored() {
         response.body.length()
@@ -342,7 +342,7 @@ pub(crate) async fn adjust(
         false => respond(context, site, ruled, head, about, None)?,
         true => Box::pin(respond_within(context, site, ruled, head, about)).await?,
     };
-    Ok(response)
+    Ok(())
 }
 
 fn respond(

@@ -75,9 +75,10 @@ pub(crate) async fn respond_with_methods(
     let mut head = ResponseHead::new(Status::OK);
     head.fields.push(b"Allow", methods.as_bytes());
     push_media_type(&mut head, &path, ruled.as_deref().map(Rc::as_ref));
-    let response = Response::new(Head::Own(head), Body::none());
-    let adjusted = adjust(context, site, ruled, response).await?;
-    Ok(Response { filters: Vec::new(), ..adjusted })
+    let mut response = Response::new(Head::Own(head), Body::none());
+    adjust(context, site, ruled, &mut response).await?;
+    response.filters.clear();
+    Ok(response)
 }
 
 /// As [`respond`], where the site's configuration asks for content codings.
@@ -321,7 +322,7 @@ async fn adjusted_whole(
     let head = own_head(&document, tag, ruled);
     let mut response = Response::new(Head::Own(head), body.into());
     response.modified = microseconds(document.modified());
-    let mut response = adjust(context, site, Some(ruled), response).await?;
+    adjust(context, site, Some(ruled), &mut response).await?;
     if compresses && !is_error_page {
         let fields = ruled.state.request_fields.as_ref().unwrap_or(&context.request.fields);
         let facts = CodingFacts {
@@ -410,8 +411,9 @@ async fn composed(
     }
     response.modified = microseconds(modified);
     response.is_own = is_error;
-    let adjusted = adjust(context, site, Some(ruled), response).await?;
-    Ok(Response { filters: Vec::new(), ..adjusted })
+    adjust(context, site, Some(ruled), &mut response).await?;
+    response.filters.clear();
+    Ok(response)
 }
 
 /// Returns whether directives treat an answer for a file as an error of the server's own. A 304 and

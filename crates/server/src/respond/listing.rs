@@ -39,8 +39,9 @@ pub(crate) async fn respond(
         let parts = ruled.settings.core.as_ref().map(|core| core.etag_parts());
         push_date(&mut head, &folder, parts != Some(EtagParts::NONE));
     }
-    let response = Response::new(Head::Own(head), Body::whole(page.content.into()));
-    adjust(context, site, Some(ruled), response).await
+    let mut response = Response::new(Head::Own(head), Body::whole(page.content.into()));
+    adjust(context, site, Some(ruled), &mut response).await?;
+    Ok(response)
 }
 
 /// Adds the folder's Last-Modified and ETag. They change when an entry is added or removed, not

@@ -101,7 +101,7 @@ async fn hand_over(
     ruled: Option<&Rc<Ruled>>,
     (script, place): (&Script, QueuePlace),
     content: &WorkerContent,
-) -> Option<Result<Exchange, DispatchError>> {
+) -> Option<Result<Box<Exchange>, DispatchError>> {
     context.phase.set(Phase::WaitingForWorker);
     let call = ScriptCall { client: context.client(), script };
     let prepared = context.prepared.as_deref();
@@ -109,7 +109,7 @@ async fn hand_over(
     let (remote, local) = (context.peer.remote, context.peer.local);
     let asker = Some(Asker { remote, local });
     let encoder = context.thread.encoder();
-    let dispatch = pool.dispatch(place, asker, encoder, encode, content.as_body());
+    let dispatch = pin!(pool.dispatch(place, asker, encoder, encode, content.as_body()));
     // A request that still waits is given up as soon as the client closes its side: that makes
     // room in the queue.
     let is_gone = |poll: &mut Context<'_>| context.stream.poll_closed(poll);
@@ -182,7 +182,7 @@ fn content_error(context: &RequestContext<'_, '_>, error: &BodyError) -> Respond
 /// A response whose head has come.
 struct Begun {
     head: ResponseHead,
-    exchange: Exchange,
+    exchange: Box<Exchange>,
     /// The script makes an error page.
     is_error: bool,
 }
@@ -220,9 +220,9 @@ impl Begun {
             false => Body::script(self.exchange, self.head.content_length()),
             true => Body::Stream(Box::new(Unchunked::new(Body::script(self.exchange, None)))),
         };
-        let response = Response::new(Head::Own(self.head), body);
-        let response = Response { length_hint, modified, ..response };
-        let mut response = adjust(context, site, ruled.as_deref_mut(), response).await?;
+        let mut response = Response::new(Head::Own(self.head), body);
+        (response.length_hint, response.modified) = (length_hint, modified);
+        adjust(context, site, ruled.as_deref_mut(), &mut response).await?;
         let fields = edited.as_ref().unwrap_or(&context.request.fields);
         if compresses {
             let environment = ruled.as_deref().map(|ruled| &ruled.state.env);

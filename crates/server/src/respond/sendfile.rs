@@ -51,8 +51,8 @@ pub(super) async fn respond(
         // filters are chosen first.
         let kept = (ruled.state.fields.clone(), ruled.state.error_fields.clone());
         let found = own.answer(context, site, true);
-        let (response, _) = own.response(context, script, found)?;
-        let response = adjust(context, site, Some(ruled), response).await?;
+        let (mut response, _) = own.response(context, script, found)?;
+        adjust(context, site, Some(ruled), &mut response).await?;
         if !response.filters.is_empty() || !is_success {
             return Ok(response);
         }
@@ -60,8 +60,8 @@ pub(super) async fn respond(
         (state.fields, state.error_fields) = kept;
     }
     let found = own.answer(context, site, !is_success);
-    let (response, parts) = own.response(context, script, found)?;
-    let response = adjust(context, site, Some(ruled), response).await?;
+    let (mut response, parts) = own.response(context, script, found)?;
+    adjust(context, site, Some(ruled), &mut response).await?;
     Ok(match response.status() {
         Status::OK => response,
         _ => settled(Response { filters: Vec::new(), ..response }, parts),

@@ -102,12 +102,13 @@ pub(crate) async fn respond(
     let length_hint = head.content_length().or(reply.length());
     let trailers = reply.keep_trailers();
     let body = Body::Stream(Box::new(reply));
-    let response = Response {
+    let mut response = Response {
         length_hint,
         trailers,
         ..Response::new(Head::Own(head), body)
     };
-    adjust(context, site, ruled, response).await
+    adjust(context, site, ruled, &mut response).await?;
+    Ok(response)
 }
 
 /// Returns the head of the final response, and sends the interim responses before it to the client,
