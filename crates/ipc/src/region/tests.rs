@@ -39,7 +39,7 @@ fn no_place_beyond_the_region_is_accessed() {
         ("read_request", |region, size| region.read_request(0, &mut vec![0; size]), 4096, 4097),
         ("ring_parts", |region, size| _ = region.ring_parts(0, 5, size), 8192, 8193),
         ("word", |region, offset| _ = region.word(offset), end - 4, end),
-        ("long", |region, offset| _ = region.long(offset), end - 8, end),
+        ("record", |region, offset| _ = region.record::<8>(offset), end - 8, end),
         ("words", |region, offset| _ = region.words(offset, 2), end - 8, end - 4),
         ("longs", |region, offset| _ = region.longs(offset, 2), end - 16, end - 8),
     ];
@@ -49,7 +49,7 @@ fn no_place_beyond_the_region_is_accessed() {
     }
     let unaligned: [(&str, Access, usize); 2] = [
         ("word", |region, offset| _ = region.word(offset), 2),
-        ("long", |region, offset| _ = region.long(offset), 4),
+        ("record", |region, offset| _ = region.record::<8>(offset), 4),
     ];
     for (name, access, offset) in unaligned {
         assert!(is_refused(&|| access(&region, offset)), "{name} {offset}");
