@@ -7,8 +7,9 @@
 //! then the event loop asks again.
 //!
 //! Paths with symbolic links are walked name by name, which takes microseconds for each. The steps
-//! of one evaluation are counted. Where an event loop has taken its share, the answers are void as
-//! well, and another thread evaluates the request.
+//! of one evaluation are counted, and so are the names of folders that are read whole. Where an
+//! event loop has taken its share, the answers are void as well, and another thread evaluates the
+//! request.
 
 use std::cell::Cell;
 use std::io;
@@ -76,6 +77,20 @@ impl Disk {
         }
     }
 
+    /// Returns how many names of a folder may be read yet, and one more, which is one too many.
+    pub(crate) fn most_names(&self) -> usize {
+        let names = self.steps.get().saturating_mul(NAMES_IN_A_STEP).saturating_add(1);
+        usize::try_from(names).unwrap_or(usize::MAX)
+    }
+
+    /// Counts names that were read of a folder.
+    ///
+    /// # Errors
+    /// As [`take_steps`](Disk::take_steps).
+    pub(crate) fn take_names(&self, names: usize) -> Result<(), Obstacle> {
+        self.take_steps((names as u64).div_ceil(NAMES_IN_A_STEP))
+    }
+
     /// Returns whether an answer is void since the last `take_cold` and `take_too_many_links`.
     pub(crate) fn is_void(&self) -> bool {
         self.is_cold.get() || self.has_too_many_links.get()
@@ -97,3 +112,6 @@ impl Disk {
         Obstacle::from(error)
     }
 }
+
+/// Names of a folder that are read in the time of one step along a link.
+const NAMES_IN_A_STEP: u64 = 8;

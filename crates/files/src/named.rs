@@ -129,13 +129,17 @@ impl FileStore {
         Some(content?.into())
     }
 
-    /// Returns the names in a folder, in no order.
+    /// Returns the names in a folder, in no order: at most [`MOST_NAMES`], and none where there are
+    /// more than may be read, which is noted as for links.
     pub(crate) fn names_in(&mut self, absolute: &[u8]) -> Vec<Box<[u8]>> {
         self.note_unrepeatable();
         let names = || {
             let folder = CString::new(absolute).ok()?;
             let folder = self.open_path(&folder, Access::Folder, true)?;
-            folder::names(folder.as_fd(), MOST_NAMES).ok()
+            let most = self.disk.most_names().min(MOST_NAMES);
+            let names = folder::names(folder.as_fd(), most).ok()?;
+            self.disk.take_names(names.len()).ok()?;
+            Some(names)
         };
         names().unwrap_or_default()
     }

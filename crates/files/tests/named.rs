@@ -8,6 +8,7 @@ use std::path::Path;
 
 use howdah_htaccess::host::{Probe, ProbeKind};
 use howdah_site::{DocumentHost, Host, PathKind};
+use howdah_sys::open::Lookup;
 use support::{Counter, Folder, age};
 
 fn probe(counter: &mut Counter, path: impl AsRef<Path>) -> Option<(ProbeKind, u64)> {
@@ -38,6 +39,34 @@ fn a_document_is_read_by_the_rule_for_links() {
     fs::rename(&out, folder.at("a.txt")).unwrap();
     assert!(counter.store.read(folder.at("a.txt").as_os_str().as_bytes()).is_some());
     assert_eq!(counter.store.read_document(&path), None);
+}
+
+/// An event loop reads a folder of few names itself, and leaves one of many to another thread.
+#[test]
+fn the_names_of_a_folder_count_as_steps() {
+    let folder = Folder::new();
+    for number in 0..100 {
+        folder.file(&format!("few/{number}"), "");
+    }
+    for number in 0..900 {
+        folder.file(&format!("many/{number}"), "");
+    }
+    let mut counter = Counter::new(&folder);
+    let mut bounded = |name: &str, steps| {
+        counter.store.begin_bounded(Lookup::Cached, steps);
+        let names = counter.store.entries(folder.at(name).as_os_str().as_bytes()).len();
+        (names, counter.store.end_bounded().too_many_links)
+    };
+    assert_eq!(bounded("few", 50), (100, false));
+    assert_eq!(bounded("many", 50), (0, true));
+    assert_eq!(bounded("many", 0), (0, true));
+    assert_eq!(bounded("many", 200), (900, false));
+    counter.store.allow_link_steps(120);
+    for expected in [900, 0] {
+        // The second look is one too many.
+        assert_eq!(counter.store.entries(folder.at("many").as_os_str().as_bytes()).len(), expected);
+    }
+    assert!(counter.store.take_too_many_links());
 }
 
 #[test]

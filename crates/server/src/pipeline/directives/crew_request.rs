@@ -233,8 +233,9 @@ impl CrewRequest {
             return Some(result);
         }
         let what = format!(
-            "{}: the paths that are looked at lead through symbolic links that take too many \
-             steps, so the request is refused; shorten the links",
+            "{}: the paths that are looked at lead through symbolic links, or MultiViews through \
+             folders, that take too many steps, so the request is refused; shorten the links, or \
+             divide the folders",
             self.request.target.escape_ascii()
         );
         shared.log.say(Level::Error, Some(site.name()), &what);
