@@ -20,7 +20,7 @@ use howdah_php::{
 use support::{Front, Gate, PATIENCE, Script, limits};
 
 /// Hands a request for `script` over and waits for the head of its response.
-async fn ask(handle: &PoolHandle, script: Script) -> Result<(Exchange, u16), String> {
+async fn ask(handle: &PoolHandle, script: Script) -> Result<(Box<Exchange>, u16), String> {
     let mut exchange = dispatch(handle, script).await.map_err(|refused| format!("{refused:?}"))?;
     let mut head = Vec::new();
     match exchange.head(&mut head).await {
@@ -29,7 +29,7 @@ async fn ask(handle: &PoolHandle, script: Script) -> Result<(Exchange, u16), Str
     }
 }
 
-async fn dispatch(handle: &PoolHandle, script: Script) -> Result<Exchange, DispatchError> {
+async fn dispatch(handle: &PoolHandle, script: Script) -> Result<Box<Exchange>, DispatchError> {
     dispatch_in(handle, QueuePlace::default(), script).await
 }
 
@@ -37,7 +37,7 @@ async fn dispatch_in(
     handle: &PoolHandle,
     place: QueuePlace,
     script: Script,
-) -> Result<Exchange, DispatchError> {
+) -> Result<Box<Exchange>, DispatchError> {
     let encoder = RefCell::new(RequestEncoder::default());
     let name = script.name();
     let encode = |encoder: &mut RequestEncoder| {
