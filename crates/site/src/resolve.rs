@@ -191,7 +191,8 @@ impl<'a> PathSearch<'a> {
     fn new(site: &'a Site, request: &'a Request, scratch: &mut Scratch) -> Result<Self, Status> {
         let mut path = site.root(request.host(), scratch.take())?;
         let (encoded, query) = request.path_and_query();
-        let shape = path.write_relative(|bytes| normalize(encoded, bytes))?;
+        let shape =
+            path.write_relative(|bytes| normalize(encoded, site.encoded_slashes(), bytes))?;
         let refusal = site.names.refusal(path.relative(), shape.dotted);
         Ok(PathSearch {
             site,
