@@ -12,6 +12,7 @@
 //! ```
 
 mod methods;
+mod requested_file;
 
 use howdah_config::TryStep;
 use howdah_htaccess::work::{Exhausted, FOLDER, SHALLOW};
@@ -21,6 +22,7 @@ use memchr::{memchr_iter, memrchr};
 
 pub(crate) use self::methods::{ALLOW_FILE, options};
 use self::methods::{not_allowed, refuse_trace, without_path};
+pub use self::requested_file::{logged_path, requested_file};
 use crate::documents::{DocumentHost, DocumentLook, FileHandle, PathKind};
 use crate::error::error;
 use crate::names::FileClass;
