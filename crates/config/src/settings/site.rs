@@ -83,8 +83,8 @@ section! {
                 elsewhere.";
         /// Whether back-ups of PHP programs are refused (403), where no directive makes PHP run
         /// them: files that editors, package managers and people leave, such as `x.php~`,
-        /// `x.php.bak`, `.x.php.swp`, `x.php.dpkg-old`, `x.php.1`, `x.php.txt` and `x.phar.gz`, and
-        /// `x.inc`. `x.php.html` is none.
+        /// `x.php.bak`, `.x.php.swp`, `x.php.dpkg-old`, `x.php,v`, `x.php.1`, `x.php.txt` and
+        /// `x.phar.gz`, and `x.inc`. `x.php.html` is none.
         refuse_backups ("refuse_backups"): bool as Flag = true,
             "Their source would be sent as text, with the passwords in it.";
         /// Whether `.htaccess` files are read: Apache's directives, for the folder that the file is
