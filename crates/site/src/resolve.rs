@@ -443,6 +443,10 @@ impl<'a> PathSearch<'a> {
                 self.plain(|_| Resolution::Status(Status::NOT_FOUND))
             }
             PathVerdict::Status(status) => Resolution::Status(status),
+            // Apache answers TRACE before it looks for a file.
+            PathVerdict::AddSlash if self.request.method == Method::Trace => {
+                not_allowed(ALLOW_FILE)
+            }
             PathVerdict::AddSlash => Resolution::Redirect {
                 status: Status::MOVED_PERMANENTLY,
                 location: redirect::to_directory(&self.path, self.query),
