@@ -39,7 +39,7 @@ pub(crate) use names::{
     Text, User,
 };
 pub(crate) use overrides::{DirectiveName, OverrideClasses, RuleLines};
-pub(crate) use paths::{FilePath, RootPath, SymlinkPolicy, Try};
+pub(crate) use paths::{EncodedSlashRule, FilePath, RootPath, SymlinkPolicy, Try};
 pub(crate) use proxies::{AddressField, ForwardedName, Proxies, TrustedValue};
 pub(crate) use sending::{Accel, Coding};
 pub(crate) use tables::{Include, Ini, PhpTable, SiteTables, Table, VariableName, VariableTable};

@@ -44,9 +44,9 @@ pub use settings::{
 pub use system_log::{LogDaemon, SystemLog};
 pub use values::{
     AccessFormat, AccessTarget, AcmeChallenge, AllowOverride, CertificateSource, CipherPolicy,
-    ClientVerify, ContentCoding, Count, Destination, ErrorTarget, ForwardedField, HostPattern,
-    Includes, LogLevel, OverrideClass, PoolMode, Rate, RootTemplate, Sandbox, Sapi, Symlinks,
-    TlsVersion, TryStep, Upstream, UpstreamScheme, UserName,
+    ClientVerify, ContentCoding, Count, Destination, EncodedSlashes, ErrorTarget, ForwardedField,
+    HostPattern, Includes, LogLevel, OverrideClass, PoolMode, Rate, RootTemplate, Sandbox, Sapi,
+    Symlinks, TlsVersion, TryStep, Upstream, UpstreamScheme, UserName,
 };
 
 use diagnostic::MistakeCollector;

@@ -82,7 +82,7 @@ pub enum LogValue {
     Cookie(String),
     /// `%{NAME}e`: an environment variable that directives have set.
     Environment(String),
-    /// `%f`: the file that was found for the request.
+    /// `%f`: the file that was found for the request, or that is missing.
     File,
     /// `%R`: the handler of that file.
     Handler,
@@ -94,7 +94,7 @@ pub enum LogValue {
     Protocol,
     /// `%m`: the method.
     Method,
-    /// `%p`: the port that the client asked.
+    /// `%p`, `%{canonical}p`: the port of the listener.
     Port,
     /// `%{local}p`: the port that the client reached.
     LocalPort,
@@ -118,9 +118,9 @@ pub enum LogValue {
     Thread,
     /// `%{hextid}P`: the same in hexadecimal digits.
     ThreadInHex,
-    /// `%u`: the user who has authenticated.
+    /// `%u`: the user who has authenticated, or has tried to.
     User,
-    /// `%U`: the path of the URL.
+    /// `%U`: the path of the URL, decoded and normal, without the query.
     Path,
     /// `%v`: the site's name.
     Site,
@@ -184,6 +184,11 @@ impl LogFormat {
         use LogValue::{Environment, File, FirstByte, Handler, Note};
         self.values()
             .any(|value| matches!(value, Environment(_) | File | FirstByte | Handler | Note(_)))
+    }
+
+    /// Returns whether a line tells the file that the request was for.
+    pub fn tells_file(&self) -> bool {
+        self.values().any(|value| *value == LogValue::File)
     }
 
     /// Returns whether a line tells how a script has run.

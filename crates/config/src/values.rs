@@ -18,7 +18,7 @@ pub use self::logs::{AccessFormat, AccessTarget, ErrorTarget, LogLevel};
 pub use self::names::{HostPattern, UserName};
 pub use self::network::ForwardedField;
 pub use self::overrides::{AllowOverride, OverrideClass};
-pub use self::paths::{Includes, RootTemplate, Symlinks, TryStep};
+pub use self::paths::{EncodedSlashes, Includes, RootTemplate, Symlinks, TryStep};
 pub use self::pools::{PoolMode, Sapi};
 pub use self::sending::ContentCoding;
 pub use self::tls::{AcmeChallenge, CertificateSource, CipherPolicy, ClientVerify, TlsVersion};

@@ -6,6 +6,7 @@
 
 mod context;
 mod directives;
+mod notes;
 mod response;
 mod secure;
 mod server_timing;
@@ -13,12 +14,10 @@ mod sub_request;
 #[cfg(test)]
 mod tests;
 
-use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 use std::time::Duration;
 
 use howdah_http::{Request, ResponseHead, Scheme, Status, range};
-use howdah_php::RunReport;
 use howdah_site::{Resolution, Resolved, Site};
 
 pub(crate) use self::context::{Arrival, RequestContext, ScratchBuffers};
@@ -190,6 +189,9 @@ pub(crate) fn record(
     if let Some(access_log) = thread.access_log(situation.site) {
         access_log.record(&RequestRecord {
             site: situation.site.map_or("-", |site| site.name()),
+            encoded_slashes: situation
+                .site
+                .map_or_else(Default::default, |site| site.config().encoded_slashes),
             peer: situation.peer,
             began: arrival.began,
             took,
@@ -240,10 +242,12 @@ async fn answer(
     loop {
         let is_error = errors > 0;
         if takes_notes {
-            let taken = notes.insert(notes_of(&resolved));
+            let tells_file = access_log.is_some_and(AccessLog::tells_file);
+            let taken = notes.insert(notes::of(context, site, &resolved, tells_file && !is_error));
             context.run = tells_script.then(|| Rc::clone(&taken.run));
         }
         let Resolved { resolution, mut ruled } = resolved;
+        let is_script = access_log.is_some() && matches!(resolution, Resolution::Php(_));
         let rules = ruled.as_mut();
         let made = match resolution {
             Resolution::File { path, file } => {
@@ -278,7 +282,7 @@ async fn answer(
                 adjust(context, site, rules, &mut response).await.map(|()| response)
             }
         };
-        let user = ruled.as_ref().and_then(|ruled| ruled.state.user.clone());
+        let user = notes::user_of(context.request, ruled.as_deref(), is_script);
         directives::log_messages(context, ruled.as_mut());
         let failed = match made {
             Ok(response) if is_error => return (Some(response.with_retry_after()), user),
@@ -322,27 +326,6 @@ async fn part(
         page.push(b"Content-Range", &range::unsatisfied_content_range(length));
     }
     Some(page)
-}
-
-/// Returns how the request was resolved, in Apache's words.
-fn notes_of(resolved: &Resolved) -> Box<ResolutionNotes> {
-    let state = resolved.ruled.as_ref().map(|ruled| &ruled.state);
-    let (file, handler): (_, &[u8]) = match &resolved.resolution {
-        Resolution::File { path, .. } => (Some(path), b""),
-        Resolution::Php(script) => (Some(script.path()), b"application/x-httpd-php"),
-        Resolution::Listing { path } => (Some(path), b"httpd/unix-directory"),
-        Resolution::Proxy { .. } => (None, b"proxy-server"),
-        _ => (None, b""),
-    };
-    let found = file.map(|path| path.absolute().as_os_str().as_bytes());
-    Box::new(ResolutionNotes {
-        file: found.unwrap_or_default().to_vec(),
-        handler: handler.to_vec(),
-        environment: state.map(|state| state.env.clone()).unwrap_or_default(),
-        notes: state.map(|state| state.notes.clone()).unwrap_or_default(),
-        run: RunReport::default(),
-        first_byte: None,
-    })
 }
 
 /// Returns whether content is sent that is still being produced, or that passes filters.

@@ -21,7 +21,7 @@ impl Site {
         };
         let mut path = vec![b'/'];
         // A path that has no normal form is not served.
-        if let Ok(shape) = normalize(client.request().path(), &mut path)
+        if let Ok(shape) = normalize(client.request().path(), self.encoded_slashes(), &mut path)
             && shape.slash
             && path.len() > 1
         {

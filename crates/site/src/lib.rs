@@ -39,13 +39,13 @@ mod variables;
 
 pub use documents::{DocumentHost, DocumentLook, FileHandle, PathKind};
 pub use error::error;
-pub use howdah_config::{ContentCoding, Symlinks};
+pub use howdah_config::{ContentCoding, EncodedSlashes, Symlinks};
 pub use howdah_htaccess::{ClientRequest, Host};
 pub use path::{DocumentPath, Scratch};
 pub use phases::{ListingPage, list, listing_type, respond};
 pub use resolution::{DetachedResolution, Resolution, Resolved, Script};
 pub use resolution_cache::{CachedResolution, ResolutionCache};
-pub use resolve::{explain, resolve, resolve_cached};
+pub use resolve::{explain, logged_path, requested_file, resolve, resolve_cached};
 pub use ruled::Ruled;
 pub use rules::Rules;
 pub use sendfile::{SendfileError, SendfileField};

@@ -13,7 +13,7 @@ pub(crate) fn to_directory(path: &DocumentPath, query: Option<&[u8]>) -> Vec<u8>
     let mut location =
         Vec::with_capacity(url_path.len() + 1 + query.map_or(0, |query| query.len() + 1));
     for &byte in url_path {
-        push(byte, is_path_byte(byte), &mut location);
+        push_as(SMALL, byte, is_path_byte(byte), &mut location);
     }
     if !location.ends_with(b"/") {
         location.push(b'/');
@@ -22,24 +22,31 @@ pub(crate) fn to_directory(path: &DocumentPath, query: Option<&[u8]>) -> Vec<u8>
         location.push(b'?');
         for &byte in query {
             // As sent, but for bytes that could not have come in a well-formed request.
-            push(byte, byte.is_ascii_graphic(), &mut location);
+            push_as(SMALL, byte, byte.is_ascii_graphic(), &mut location);
         }
     }
     location
 }
 
+/// Appends the byte, encoded with capital letters unless it is plain.
 pub(crate) fn push(byte: u8, plain: bool, out: &mut Vec<u8>) {
+    push_as(CAPITAL, byte, plain, out);
+}
+
+fn push_as(digits: &[u8; 16], byte: u8, plain: bool, out: &mut Vec<u8>) {
     if plain {
         out.push(byte);
     } else {
-        const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-        out.extend_from_slice(&[
-            b'%',
-            DIGITS[usize::from(byte >> 4)],
-            DIGITS[usize::from(byte & 15)],
-        ]);
+        let [high, low] = [byte >> 4, byte & 15].map(|half| digits[usize::from(half)]);
+        out.extend_from_slice(&[b'%', high, low]);
     }
 }
+
+/// The digits of escapes in a URL for an upstream, as mod_proxy has them (RFC 3986 §2.1).
+const CAPITAL: &[u8; 16] = b"0123456789ABCDEF";
+
+/// The digits of escapes in a Location, as Apache has them.
+const SMALL: &[u8; 16] = b"0123456789abcdef";
 
 /// Bytes that are not encoded in a path: unreserved, sub-delims, `:`, `@` and the slash (RFC 3986
 /// §3.3).
@@ -59,11 +66,11 @@ mod tests {
             (b"a", None, "/a/"),
             (b"a/b", Some(b"x=1&y=%20"), "/a/b/?x=1&y=%20"),
             (b"a", Some(b""), "/a/?"),
-            (b"a b?c#d%", None, "/a%20b%3Fc%23d%25/"),
-            (b"\\evil.example", None, "/%5Cevil.example/"),
-            (b"\xc3\xa9\xff", None, "/%C3%A9%FF/"),
+            (b"a b?c#d%", None, "/a%20b%3fc%23d%25/"),
+            (b"\\evil.example", None, "/%5cevil.example/"),
+            (b"\xc3\xa9\xff", None, "/%c3%a9%ff/"),
             (b"a:b@c", None, "/a:b@c/"),
-            (b"a", Some(b"x\r\ny z"), "/a/?x%0D%0Ay%20z"),
+            (b"a", Some(b"x\r\ny z"), "/a/?x%0d%0ay%20z"),
         ];
         for (relative, query, expected) in rows {
             let mut path = DocumentPath::at_root(Vec::new(), Symlinks::Owner, 0, |root| {

@@ -12,6 +12,7 @@
 //! ```
 
 mod methods;
+mod requested_file;
 
 use howdah_config::TryStep;
 use howdah_htaccess::work::{Exhausted, FOLDER, SHALLOW};
@@ -21,6 +22,7 @@ use memchr::{memchr_iter, memrchr};
 
 pub(crate) use self::methods::{ALLOW_FILE, options};
 use self::methods::{not_allowed, refuse_trace, without_path};
+pub use self::requested_file::{logged_path, requested_file};
 use crate::documents::{DocumentHost, DocumentLook, FileHandle, PathKind};
 use crate::error::error;
 use crate::names::FileClass;
@@ -191,7 +193,8 @@ impl<'a> PathSearch<'a> {
     fn new(site: &'a Site, request: &'a Request, scratch: &mut Scratch) -> Result<Self, Status> {
         let mut path = site.root(request.host(), scratch.take())?;
         let (encoded, query) = request.path_and_query();
-        let shape = path.write_relative(|bytes| normalize(encoded, bytes))?;
+        let shape =
+            path.write_relative(|bytes| normalize(encoded, site.encoded_slashes(), bytes))?;
         let refusal = site.names.refusal(path.relative(), shape.dotted);
         Ok(PathSearch {
             site,
@@ -440,6 +443,10 @@ impl<'a> PathSearch<'a> {
                 self.plain(|_| Resolution::Status(Status::NOT_FOUND))
             }
             PathVerdict::Status(status) => Resolution::Status(status),
+            // Apache answers TRACE before it looks for a file.
+            PathVerdict::AddSlash if self.request.method == Method::Trace => {
+                not_allowed(ALLOW_FILE)
+            }
             PathVerdict::AddSlash => Resolution::Redirect {
                 status: Status::MOVED_PERMANENTLY,
                 location: redirect::to_directory(&self.path, self.query),

@@ -91,7 +91,8 @@ impl Site {
             SendfileField::Url => {
                 let value = &value[..memchr::memchr(b'?', value).unwrap_or(value.len())];
                 let mut relative = Vec::new();
-                normalize(value, &mut relative).map_err(|_| SendfileError::Malformed)?;
+                normalize(value, self.encoded_slashes(), &mut relative)
+                    .map_err(|_| SendfileError::Malformed)?;
                 let below = |prefix: &str| {
                     let rest = relative.strip_prefix(&prefix.as_bytes()[1..])?;
                     (!rest.is_empty()).then_some(rest)

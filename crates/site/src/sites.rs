@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use howdah_config::{Config, ContentCoding, HostPattern, RootTemplate, Symlinks, TryStep};
+use howdah_config::{
+    Config, ContentCoding, EncodedSlashes, HostPattern, RootTemplate, Symlinks, TryStep,
+};
 use howdah_htaccess::DirectiveSettings;
 use howdah_http::Status;
 
@@ -267,6 +269,10 @@ impl Site {
 
     pub(crate) fn symlinks(&self) -> Symlinks {
         self.config.symlinks
+    }
+
+    pub(crate) fn encoded_slashes(&self) -> EncodedSlashes {
+        self.config.encoded_slashes
     }
 
     /// Returns the directives of the configuration itself; `None` if it has none.

@@ -281,7 +281,7 @@ fn theirs(reply: &Reply) -> Outcome {
         (status, Some(location)) => {
             // Apache names itself in the Location, a path serves as well.
             let path = location.splitn(4, '/').nth(3).unwrap_or_default();
-            Outcome::Redirect(status, format!("/{path}").to_ascii_lowercase())
+            Outcome::Redirect(status, format!("/{path}"))
         }
         (status, None) => Outcome::Status(status),
     }
@@ -307,10 +307,9 @@ fn ours(sites: &Sites, head: &str, ends: &Ends) -> Outcome {
         Resolution::Status(status) | Resolution::Allow { status, .. } => {
             Outcome::Status(status.code())
         }
-        Resolution::Redirect { status, location } => Outcome::Redirect(
-            status.code(),
-            String::from_utf8_lossy(&location).to_ascii_lowercase(),
-        ),
+        Resolution::Redirect { status, location } => {
+            Outcome::Redirect(status.code(), String::from_utf8_lossy(&location).into_owned())
+        }
         other => panic!("directives made {other:?}, and there are none"),
     }
 }

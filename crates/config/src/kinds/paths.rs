@@ -7,7 +7,7 @@ use toml::de::DeValue;
 
 use super::{List, ValueError, ValueKind, quoted, read_string};
 use crate::diagnostic::MistakeCollector;
-use crate::values::{RootTemplate, Symlinks, TryStep};
+use crate::values::{EncodedSlashes, RootTemplate, Symlinks, TryStep};
 
 /// The path of a file or folder.
 pub(crate) struct FilePath;
@@ -134,6 +134,40 @@ impl ValueKind for SymlinkPolicy {
             "inside" => Ok(Symlinks::Inside),
             other => Err(ValueError::new(
                 format!("`{other}` is not a policy for links"),
+                format!("give {}", Self::name()),
+            )),
+        })
+    }
+}
+
+/// `"refuse"`, `"keep"` or `"decode"`.
+pub(crate) struct EncodedSlashRule;
+
+impl ValueKind for EncodedSlashRule {
+    type Value = EncodedSlashes;
+
+    fn name() -> String {
+        "`\"refuse\"`, `\"keep\"` or `\"decode\"`".to_owned()
+    }
+
+    fn show(value: &EncodedSlashes) -> String {
+        quoted(match value {
+            EncodedSlashes::Refuse => "refuse",
+            EncodedSlashes::Keep => "keep",
+            EncodedSlashes::Decode => "decode",
+        })
+    }
+
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<EncodedSlashes> {
+        read_string(value, report, &Self::name(), |text| match text {
+            "refuse" => Ok(EncodedSlashes::Refuse),
+            "keep" => Ok(EncodedSlashes::Keep),
+            "decode" => Ok(EncodedSlashes::Decode),
+            other => Err(ValueError::new(
+                format!("`{other}` says nothing about encoded slashes"),
                 format!("give {}", Self::name()),
             )),
         })

@@ -6,15 +6,15 @@ use std::time::Duration;
 use super::{Php, SiteTls};
 use crate::kinds::{
     Accel, AccessLogTarget, Addresses, AtLeast, AutoSize, Charset, Coding, DirectiveName,
-    ErrorPages, FieldName, FieldRules, FieldTable, FilePath, Flag, Format, Hosts, List, ModuleName,
-    NameGlob, NamePattern, Optional, OverrideClasses, PhpTable, PlainName, RateLimit, RootPath,
-    RuleLines, SymlinkPolicy, TimeSpan, TlsTable, Try, TypeGlob, UpstreamUrl,
+    EncodedSlashRule, ErrorPages, FieldName, FieldRules, FieldTable, FilePath, Flag, Format, Hosts,
+    List, ModuleName, NameGlob, NamePattern, Optional, OverrideClasses, PhpTable, PlainName,
+    RateLimit, RootPath, RuleLines, SymlinkPolicy, TimeSpan, TlsTable, Try, TypeGlob, UpstreamUrl,
 };
 use crate::listener::{ListenAddress, ListenerSettings};
 use crate::section::section;
 use crate::values::{
-    AccessFormat, AccessTarget, AllowOverride, ContentCoding, HostPattern, Rate, RootTemplate,
-    Symlinks, TryStep, Upstream,
+    AccessFormat, AccessTarget, AllowOverride, ContentCoding, EncodedSlashes, HostPattern, Rate,
+    RootTemplate, Symlinks, TryStep, Upstream,
 };
 
 section! {
@@ -63,6 +63,14 @@ section! {
         symlinks ("symlinks"): Symlinks as SymlinkPolicy = Symlinks::Owner,
             "On a shared host nobody can publish another user's files, and an owner's own links \
                 work.";
+        /// The meaning of an encoded slash, `%2F`, in the path of a URL, as Apache's
+        /// `AllowEncodedSlashes`: `"refuse"` (`Off`: 404), `"keep"` (`NoDecode`: rules, scripts and
+        /// upstreams see `%2F`, which never parts two names) or `"decode"` (`On`: a slash, before
+        /// `..` is resolved and anything is looked up). `REQUEST_URI` always has what was sent.
+        encoded_slashes ("encoded_slashes"): EncodedSlashes as EncodedSlashRule =
+            EncodedSlashes::Refuse,
+            "Apache's own. What a program in front of the server takes for one name, the server \
+                must not take for two.";
         /// Files and folders whose names start with a dot are not served (404), except these.
         dot_names ("dot_names"): Vec<String> as List<NamePattern> = vec![".well-known".to_owned()],
             "Dot files hold secrets, histories and editors' backups. `.well-known` is meant for \
@@ -75,8 +83,8 @@ section! {
                 elsewhere.";
         /// Whether back-ups of PHP programs are refused (403), where no directive makes PHP run
         /// them: files that editors, package managers and people leave, such as `x.php~`,
-        /// `x.php.bak`, `.x.php.swp`, `x.php.dpkg-old`, `x.php.1`, `x.php.txt` and `x.phar.gz`, and
-        /// `x.inc`. `x.php.html` is none.
+        /// `x.php.bak`, `.x.php.swp`, `x.php.dpkg-old`, `x.php,v`, `x.php.1`, `x.php.txt` and
+        /// `x.phar.gz`, and `x.inc`. `x.php.html` is none.
         refuse_backups ("refuse_backups"): bool as Flag = true,
             "Their source would be sent as text, with the passwords in it.";
         /// Whether `.htaccess` files are read: Apache's directives, for the folder that the file is

@@ -91,6 +91,7 @@ fn every_key_reaches_its_field() {
         index = ["a.html"]
         try = ["$uri", "$uri/", "$uri.html", "/index.php", "=404"]
         symlinks = "inside"
+        encoded_slashes = "keep"
         dot_names = [".a", ".b*"]
         refuse = ["x"]
         refuse_backups = false
@@ -426,6 +427,7 @@ fn every_key_reaches_its_field() {
             TryStep::Status(404),
         ],
         symlinks: Symlinks::Inside,
+        encoded_slashes: EncodedSlashes::Keep,
         dot_names: vec![".a".into(), ".b*".into()],
         refuse: vec!["x".into()],
         refuse_backups: false,

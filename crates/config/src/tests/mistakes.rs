@@ -202,6 +202,10 @@ fn mistakes_and_what_is_said_about_them() {
         (&format!("user = \"\"\n{site}"), vec!["the name is empty"]),
         (&format!("{site}hosts = []"), vec!["the list of hosts is empty"]),
         (&format!("{site}symlinks = \"some\""), vec!["`some` is not a policy", "`\"owner\"`"]),
+        (
+            &format!("{site}encoded_slashes = \"on\""),
+            vec!["`on` says nothing about encoded slashes", "`\"decode\"`"],
+        ),
         (&format!("{site}try = []"), vec!["there is nothing to try"]),
         (&format!("{site}try = [\"=404\", \"$uri\"]"), vec!["`=404` is not the last step"]),
         (

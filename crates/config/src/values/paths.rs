@@ -64,6 +64,18 @@ pub enum Symlinks {
     Inside,
 }
 
+/// The meaning of an encoded slash (`%2F`) in a request's path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum EncodedSlashes {
+    /// There is no such path: 404.
+    #[default]
+    Refuse,
+    /// Three characters of a name, as Apache's `AllowEncodedSlashes NoDecode`.
+    Keep,
+    /// A slash, as Apache's `AllowEncodedSlashes On`.
+    Decode,
+}
+
 /// One thing to try, in order, for a request's path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TryStep {

@@ -20,6 +20,7 @@ use crate::trace::TraceEvent;
 use crate::transaction::Denial;
 use crate::transaction::Transaction;
 
+pub use basic::named_user;
 pub(crate) use directives::DIRECTIVES;
 
 #[cfg(test)]

@@ -89,6 +89,8 @@ pub enum RewriteOutcome {
     Proxy {
         /// An absolute URL with its query.
         url: Vec<u8>,
+        /// Whether the path has been escaped: without `NE`.
+        is_escaped: bool,
     },
 }
 

@@ -1,5 +1,6 @@
 //! The access logs: one line per request, in the log of its site.
 
+mod json;
 mod own;
 mod time;
 
@@ -8,7 +9,7 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use howdah_config::{AccessFormat, Config, LogFormat};
+use howdah_config::{AccessFormat, Config, EncodedSlashes, ListenAddress, LogFormat};
 use howdah_http::{Fields, Request, ResponseHead, Status};
 use howdah_php::RunReport;
 
@@ -24,6 +25,8 @@ const FULL: usize = 32 * 1024;
 pub(crate) struct RequestRecord<'r> {
     /// The site's name, `-` where the request belongs to none.
     pub(crate) site: &'r str,
+    /// The meaning of encoded slashes in its paths.
+    pub(crate) encoded_slashes: EncodedSlashes,
     pub(crate) peer: &'r Peer,
     pub(crate) began: WallTime,
     pub(crate) took: Duration,
@@ -43,7 +46,7 @@ pub(crate) struct RecordedResponse<'r> {
     pub(crate) head: &'r ResponseHead,
     /// The length of the content, where the head states one.
     pub(crate) length: Option<u64>,
-    /// The user who has authenticated.
+    /// The user who has authenticated, or has tried to.
     pub(crate) user: Option<&'r [u8]>,
     /// `None` where the log's format does not tell it.
     pub(crate) notes: Option<&'r ResolutionNotes>,
@@ -109,6 +112,8 @@ pub(crate) struct AccessLogs {
     logs: Box<[ThreadLines]>,
     /// The logs that have lines.
     waiting: RefCell<Vec<usize>>,
+    /// The configured port of each listener; 0 where the configuration has none.
+    ports: Box<[u16]>,
 }
 
 /// The log of a site, by its place, and the format of its lines.
@@ -152,6 +157,7 @@ impl AccessLogs {
                 })
                 .collect(),
             waiting: RefCell::default(),
+            ports: config.listen.iter().map(|listener| port_of(&listener.address)).collect(),
         }
     }
 
@@ -172,6 +178,14 @@ impl AccessLogs {
     }
 }
 
+/// Returns the port of a listener's address; 0 where it has none of its own.
+fn port_of(address: &ListenAddress) -> u16 {
+    match address {
+        ListenAddress::Tcp(address) => address.port(),
+        ListenAddress::Unix(_) => 0,
+    }
+}
+
 impl ThreadLines {
     fn hand_over(&self) {
         let mut lines = self.lines.borrow_mut();
@@ -189,6 +203,11 @@ impl AccessLog<'_> {
         self.tells_script() || own.is_some_and(LogFormat::tells_resolution)
     }
 
+    /// Returns whether the format tells the file that a request was for.
+    pub(crate) fn tells_file(self) -> bool {
+        self.site.format.own().is_some_and(LogFormat::tells_file)
+    }
+
     /// Returns whether the format tells how scripts ran.
     pub(crate) fn tells_script(self) -> bool {
         let format = &self.site.format;
@@ -204,8 +223,11 @@ impl AccessLog<'_> {
         }
         match &self.site.format {
             AccessFormat::Combined => combined(&mut lines, record),
-            AccessFormat::Json => json(&mut lines, record),
-            AccessFormat::Own(format) => own::line(&mut lines, format, record),
+            AccessFormat::Json => json::line(&mut lines, record),
+            AccessFormat::Own(format) => {
+                let port = self.logs.ports.get(record.peer.listener).copied();
+                own::line(&mut lines, format, record, port.unwrap_or_default());
+            }
         }
         let is_full = lines.len() >= FULL;
         drop(lines);
@@ -219,7 +241,7 @@ impl AccessLog<'_> {
 fn combined(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
     let request = record.request;
     let _ = write!(out, "{} - ", record.client());
-    escape(out, record.response.user.filter(|user| !user.is_empty()).unwrap_or(b"-"));
+    user(out, record);
     out.push(b' ');
     time::common(out, record.began.seconds());
     out.extend_from_slice(b" \"");
@@ -232,6 +254,15 @@ fn combined(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
         out.push(b'"');
     }
     out.push(b'\n');
+}
+
+/// The user; `-` where the request names none, `""` for an empty name, as in Apache's log.
+fn user(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
+    match record.response.user {
+        None => out.push(b'-'),
+        Some(b"") => out.extend_from_slice(b"\"\""),
+        Some(user) => escape(out, user),
+    }
 }
 
 /// Method, target and version; `-` for a head that could not be read.
@@ -257,63 +288,6 @@ fn bytes_or_dash(out: &mut Vec<u8>, sent: u64) {
         0 => out.push(b'-'),
         sent => write!(out, "{sent}").unwrap_or_default(),
     }
-}
-
-/// One JSON object in ASCII. Bytes that are not UTF-8 become U+FFFD.
-fn json(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
-    let request = record.request;
-    let text = |bytes: &[u8]| json_text(&String::from_utf8_lossy(bytes));
-    let field = |name: &[u8]| request.fields.value(name).map_or("null".to_owned(), text);
-    let number = |number: Option<u64>| number.map_or("null".to_owned(), |one| one.to_string());
-    let figures = own::figures(record);
-    let read = |word: &str| match is_unread(request) {
-        true => "null".to_owned(),
-        false => json_text(word),
-    };
-    let line = format!(
-        "{{\"time\":\"{}\",\"site\":{},\"client\":\"{}\",\"user\":{},\"host\":{},\"method\":{},\"target\":{},\"version\":{},\
-         \"status\":{},\"sent\":{},\"complete\":{},\"microseconds\":{},\"referer\":{},\"user_agent\":{},\
-         \"php_microseconds\":{},\"queue_microseconds\":{},\"cpu_microseconds\":{},\"peak_memory\":{},\"worker\":{}}}\n",
-        crate::log::timestamp(record.began.microseconds),
-        json_text(record.site),
-        record.client(),
-        record.response.user.map_or("null".to_owned(), text),
-        text(&request.authority),
-        read(request.method.as_str()),
-        text(&request.target),
-        read(request.version.as_str()),
-        record.status().code(),
-        record.sent,
-        record.complete,
-        record.took.as_micros(),
-        field(b"referer"),
-        field(b"user-agent"),
-        number(figures.map(|figures| figures.took / 1000)),
-        number(figures.map(|figures| figures.waited / 1000)),
-        number(figures.and_then(|figures| figures.processor)),
-        number(figures.and_then(|figures| figures.peak)),
-        number(own::worker(record)),
-    );
-    out.extend_from_slice(line.as_bytes());
-}
-
-fn json_text(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            ' '..='~' => out.push(character),
-            other => {
-                for unit in other.encode_utf16(&mut [0; 2]) {
-                    out.push_str(&format!("\\u{unit:04x}"));
-                }
-            }
-        }
-    }
-    out.push('"');
-    out
 }
 
 /// Escapes as Apache's log does: quotes, backslashes and unprintable bytes. No client can forge a
@@ -372,6 +346,7 @@ mod tests {
         notes.environment.push(b"KIND", b"robot");
         let record = RequestRecord {
             site: "shop",
+            encoded_slashes: EncodedSlashes::Refuse,
             peer: &peer,
             began: WallTime { microseconds: 784_111_777_000_000 },
             took: Duration::from_micros(1500),
@@ -417,7 +392,7 @@ mod tests {
 
     #[test]
     fn json_is_one_valid_object() {
-        let line = lines(json, &request(), 12);
+        let line = lines(json::line, &request(), 12);
         assert!(
             line.contains("\"status\":404,\"sent\":12,\"complete\":true,\"microseconds\":1500"),
             "{line}"
@@ -437,7 +412,7 @@ mod tests {
             ..Request::new()
         };
         request.fields.push(b"Referer", b"\xc3\xa9");
-        let line = lines(json, &request, 1);
+        let line = lines(json::line, &request, 1);
         let expected = r#""target":"/\ufffd\u00e9\ud83d\udc18?\ufffd""#;
         assert!(line.contains(expected) && line.is_ascii(), "{line}");
         let line = lines(combined, &request, 1);
@@ -454,13 +429,13 @@ mod tests {
             let AccessFormat::Own(format) = config.log.format else {
                 panic!("{text}");
             };
-            lines(|out, record| own::line(out, &format, record), request, 12)
+            lines(|out, record| own::line(out, &format, record, 0), request, 12)
         };
         let combined_of_ones_own = r#"%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i""#;
         assert_eq!(own(combined_of_ones_own, &request()), lines(combined, &request(), 12));
         let rows = [
             ("common", "192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] \"GET /a?b=1 HTTP/1.1\" 404 12"),
-            ("%v:%p %V", "shop:80 a.example"),
+            ("%v:%p %V %{canonical}p", "shop:8080 a.example 8080"),
             ("%{local}p %{remote}p %A %{c}a", "8080 4000 192.0.2.1 192.0.2.7"),
             ("%m %U %q %H", "GET /a ?b=1 HTTP/1.1"),
             ("%D %T %{ms}T %B %X", "1500 0 1 12 +"),

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use howdah_htaccess::modules::filter;
 use howdah_htaccess::response;
-use howdah_http::{Fields, ResponseHead, Status, members};
+use howdah_http::{Fields, Method, ResponseHead, Status, members};
 use howdah_php::{
     Asker, DispatchError, Exchange, ExchangeError, HeadKind, PoolHandle, QueuePlace, RequestBody,
     RequestEncoder, decode_head,
@@ -204,10 +204,11 @@ impl Begun {
         let environment = rules.map(|ruled| &ruled.state.env);
         let environment = environment.or(context.script_environment.as_deref());
         let compresses = codings::compresses(site, true, environment) && !self.is_error;
+        let is_head = context.request.method == Method::Head;
         let is_chunked = take_chunked(&mut self.head);
         let mut length_hint = None;
         if !is_chunked {
-            length_hint = short_length(rules, compresses, &mut self.exchange).await;
+            length_hint = short_length(rules, compresses && !is_head, &mut self.exchange).await;
         }
         let modified = rules.and_then(|ruled| modified(context, site, ruled, script));
         let edited = rules.and_then(|ruled| ruled.state.request_fields.clone());
@@ -228,6 +229,8 @@ impl Begun {
             let environment = ruled.as_deref().map(|ruled| &ruled.state.env);
             let environment = environment.or(context.script_environment.as_deref());
             let facts = CodingFacts { fields, environment };
+            // PHP makes no output for HEAD. The fields are those of the output that GET would get.
+            response.length_hint = response.length_hint.filter(|_| !is_head);
             response = codings::compress(site, context.request, facts, response);
         }
         response.range = range.filter(|_| response.filters.is_empty()).map(Box::new);

@@ -32,7 +32,8 @@ impl Apache {
         Apache::with(folder, root, &[], &log)
     }
 
-    /// Serves `root` with further modules and lines of configuration.
+    /// Serves `root` with further modules and lines of configuration, in which `PORT_OF_APACHE` is
+    /// its port.
     pub fn with(folder: &Path, root: &Path, modules: &[&str], more: &str) -> Apache {
         // Another program may take the free port first.
         let mut attempts = (0..5).map(|_| Apache::try_to_start(folder, root, modules, more));
@@ -98,6 +99,7 @@ fn configuration(
     let load: String = usual.iter().chain(modules).map(load).collect();
     let php = php_module().unwrap_or_default();
     let (folder, root, php) = (folder.display(), root.display(), php.display());
+    let more = more.replace("PORT_OF_APACHE", &address.port().to_string());
     format!(
         "ServerRoot {folder}\nServerName logs.test\nDefaultRuntimeDir {folder}\n\
          PidFile {folder}/pid\n\

@@ -5,7 +5,7 @@ use crate::support::has_php;
 
 const SECRET: &str = "<?php $password = 'elephant'; echo 'ran';";
 
-const BACKUPS: [&str; 12] = [
+const BACKUPS: [&str; 17] = [
     "config.php~",
     "config.php.bak",
     "config.php.save",
@@ -15,6 +15,11 @@ const BACKUPS: [&str; 12] = [
     "config.php.dpkg-old",
     "config.php_old",
     "config.php.1",
+    "config.php,v",
+    "config.php,t",
+    "config.php.svn-base",
+    "config.php.sik",
+    "config.php$",
     "config.phar.gz",
     "config.inc",
     "%23config.php%23",

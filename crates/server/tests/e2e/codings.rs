@@ -242,6 +242,45 @@ fn the_output_of_scripts_is_compressed_only_on_request_and_arrives_as_it_is_made
     assert_eq!(ask(&mut wire, "/page.php", &[]).field("vary"), Some("Accept-Encoding"));
 }
 
+/// RFC 9110 §9.3.2: a cache may use the fields of HEAD for what it keeps of GET.
+#[test]
+fn head_of_a_compressed_script_has_the_fields_of_get() {
+    if !has_php() {
+        return;
+    }
+    let script = "<?php header('ETag: \"abc\"'); \
+        header('Content-Type: ' . ($_GET['t'] ?? 'text/html')); \
+        if (isset($_GET['l'])) header('Content-Length: ' . $_GET['l']); \
+        echo str_repeat('x', (int) ($_GET['l'] ?? 3000));";
+    let files =
+        [("page.php", script), ("off/.htaccess", "SetEnv no-gzip 1"), ("off/page.php", script)];
+    let site = Site::with(&files, &COMPRESSED);
+    let mut wire = site.connect();
+    let names = ["vary", "etag", "content-encoding", "content-type", "accept-ranges"];
+    let fields = |reply: &Reply| names.map(|name| reply.field(name).map(str::to_owned));
+    for target in
+        ["/page.php", "/page.php?l=3000", "/page.php?l=3", "/page.php?t=image/png", "/off/page.php"]
+    {
+        for coding in ["gzip", "br;q=1, gzip;q=0.5", "zstd", "identity"] {
+            let accept = ("Accept-Encoding", coding);
+            let get = ask(&mut wire, target, &[accept]);
+            let head = wire.ask("HEAD", target, &[accept], b"");
+            assert_eq!(fields(&head), fields(&get), "{target} {coding}");
+            if let Some(tag) = get.field("etag").filter(|tag| tag.starts_with("W/")) {
+                let known = [accept, ("If-None-Match", tag)];
+                let [get, head] =
+                    ["GET", "HEAD"].map(|method| wire.ask(method, target, &known, b""));
+                assert_eq!((get.status, head.status), (304, 304), "{target} {coding}");
+                assert_eq!(fields(&head), fields(&get), "{target} {coding}");
+            }
+        }
+    }
+    let head = wire.ask("HEAD", "/page.php", &[("Accept-Encoding", "gzip")], b"");
+    assert_eq!(head.field("vary"), Some("Accept-Encoding"));
+    assert_eq!(head.field("etag"), Some("W/\"abc-gzip\""));
+    assert_eq!(head.field("content-length"), None);
+}
+
 /// Files and scripts are compressed in each coding.
 const COMPRESSED: Options<'_> = Options {
     top: "",

@@ -22,6 +22,7 @@ mod cold;
 mod configured;
 mod demo;
 mod disk;
+mod encoded_slashes;
 mod error_log;
 mod escapes;
 mod fail2ban;

@@ -80,6 +80,18 @@ fn methods_that_would_change_a_file_are_not_allowed() {
 }
 
 #[test]
+fn trace_is_not_allowed_for_a_folder_without_its_slash() {
+    for site in sites() {
+        for (target, with_get) in [("/empty", 301), ("/empty?q", 301), ("/empty/", 403)] {
+            assert_eq!(site.get(target).status, with_get, "GET {target}");
+            let reply = site.ask("TRACE", target, &[], b"");
+            assert_eq!((reply.status, reply.field("location")), (405, None), "{target}");
+            assert_eq!(reply.field("allow"), Some(ALLOW), "{target}");
+        }
+    }
+}
+
+#[test]
 fn options_tells_the_methods() {
     for site in sites() {
         let mut wire = site.connect();

@@ -5,9 +5,10 @@
 //! x.php~  x.php.~1~  #x.php#  .x.php.swp  x.php.un~     Emacs, vim, nano, GNU cp
 //! x.php.bak  x.php_old  x.phpsave  x.php-2.copy         people, and nano's x.php.save.1
 //! x.php.orig  x.php.rej  x.php.mine  x.php.r12          patch, git, Subversion
+//! x.php,v  x.php,t  x.php.svn-base                      RCS, Subversion
 //! x.php.dpkg-old  x.php.ucf-dist  x.php.rpmsave         package managers
 //! x.php.suspected  x.php.disabled  x.php.filepart       hosts, plugins, transfers
-//! x.php.1  x.php-2026-11-22  x.php (2)  x.php.txt       numbers, dates, renamed to be seen
+//! x.php.1  x.php.v2  x.php-2026-11-22  x.php.txt        numbers, dates, renamed to be seen
 //! x.php.gz  x.phar.zip  x.php.bak.tar.gz                packed
 //! x.inc                                                 the old ending of included files
 //! ```
@@ -50,18 +51,25 @@ fn are_marks(mut rest: &[u8]) -> bool {
     if rest.iter().all(u8::is_ascii_digit) && rest.len() == 1 {
         return false;
     }
+    let mut is_after_comma = false;
     while let Some(first) = rest.first() {
         let length = match first {
             byte if SEPARATORS.contains(byte) => 1,
             b'0'..=b'9' => run(rest, u8::is_ascii_digit),
             _ => {
                 let word = run(rest, u8::is_ascii_alphabetic);
-                if WORDS.binary_search(&&rest[..word]).is_err() {
+                let is_mark = match &rest[..word] {
+                    b"v" | b"t" if is_after_comma => true,
+                    b"v" => rest.get(word).is_some_and(u8::is_ascii_digit),
+                    other => WORDS.binary_search(&other).is_ok(),
+                };
+                if !is_mark {
                     return false;
                 }
                 word
             }
         };
+        is_after_comma = *first == b',';
         rest = &rest[length..];
     }
     true
@@ -78,21 +86,22 @@ const INCLUDED: &[u8] = b"inc";
 const ENDINGS: [&[u8]; 6] = [b"php", b"phtml", b"phar", b"phps", b"pht", INCLUDED];
 
 /// Bytes between the parts of a back-up's name.
-const SEPARATORS: &[u8] = b".~_- #()+,@";
+const SEPARATORS: &[u8] = b".~_- #()+,@%$;!=^&'[]{}";
 
 /// The words in the names of back-ups, sorted.
 #[rustfmt::skip]
 const WORDS: &[&[u8]] = &[
-    b"archive", b"back", b"backup", b"bad", b"bak", b"base", b"bck", b"bk", b"bkp", b"bkup",
-    b"broken", b"bu", b"bz", b"conflict", b"copia", b"copie", b"copy", b"deactivated", b"default",
-    b"deleted", b"disable", b"disabled", b"dist", b"dpkg", b"example", b"filepart", b"gz",
-    b"hacked", b"inactive", b"infected", b"jb", b"kate", b"kopie", b"local", b"lz", b"lzma",
-    b"mine", b"new", b"off", b"old", b"orig", b"original", b"other", b"ours", b"pacnew",
-    b"pacsave", b"part", b"prev", b"previous", b"r", b"rar", b"rej", b"remote", b"removed",
-    b"rpmnew", b"rpmorig", b"rpmsave", b"sample", b"sav", b"save", b"saved", b"source",
-    b"suspected", b"swm", b"swn", b"swo", b"swp", b"swpx", b"swx", b"tar", b"tbz", b"temp",
-    b"template", b"tgz", b"theirs", b"this", b"tmp", b"txt", b"txz", b"ucf", b"un", b"unused",
-    b"working", b"xz", b"z", b"zip", b"zst",
+    b"alt", b"archive", b"autosave", b"bac", b"back", b"backup", b"bad", b"bak", b"base", b"bck",
+    b"bk", b"bkp", b"bkup", b"br", b"broken", b"bu", b"bz", b"conflict", b"copia", b"copie",
+    b"copy", b"deactivated", b"default", b"deleted", b"dev", b"disable", b"disabled", b"dist",
+    b"dpkg", b"example", b"filepart", b"gz", b"hacked", b"inactive", b"infected", b"jb", b"kate",
+    b"kopia", b"kopie", b"live", b"local", b"lz", b"lzma", b"lzo", b"mine", b"neu", b"new", b"off",
+    b"old", b"orig", b"original", b"other", b"ours", b"pacnew", b"pacsave", b"part", b"prev",
+    b"previous", b"prod", b"production", b"r", b"rar", b"rej", b"remote", b"removed", b"rpmnew",
+    b"rpmorig", b"rpmsave", b"sample", b"sav", b"save", b"saved", b"sik", b"source", b"stage",
+    b"staging", b"suspected", b"svn", b"swm", b"swn", b"swo", b"swp", b"swpx", b"swx", b"tar",
+    b"tbz", b"temp", b"template", b"test", b"tgz", b"theirs", b"this", b"tlz", b"tmp", b"tpl",
+    b"txt", b"txz", b"ucf", b"un", b"unused", b"working", b"xz", b"z", b"zip", b"zst",
 ];
 
 #[cfg(test)]
@@ -111,7 +120,10 @@ mod tests {
         "x.php.20261122", "x.php (2)", "x.php - copy", "x.php.txt", "x.php.gz", "x.phar.gz",
         "x.php.tar.gz", "x.php.bz2", "x.php.7z", "x.php.zip", "x.php5.bak", "x.phtml~", "x.pht.old",
         "x.phps.gz", "x.inc", "x.INC", "x.inc.bak", "x.class.php.bak", "a.php.b.php.bak",
-        "wp-config.php.sample",
+        "wp-config.php.sample", "x.php,v", "x.php,t", "x.inc,v", "x.php,v~", "x.php.1,v",
+        "x.php.v2", "x.php-v1.2", "x.php.svn-base", "x.php.prod", "x.php.live", "x.php.alt",
+        "x.php.sik", "x.php.bac", "x.php.tpl", "x.php.autosave", "x.php$", "x.php%", "x.php;1",
+        "x.php.br",
     ];
 
     /// Names that are no copies of scripts.
@@ -120,7 +132,8 @@ mod tests {
         "x.php", "x.php5", "x.phtml", "x.php.html", "x.php.png", "x.php.js", "x.php.css",
         "x.php.json", "x.phpx", "x.phpt", "x.phar.asc", "x.phar.sha256", "x.bak", "x.txt", "x.gz",
         "x.inch", "x.ini", "x.info", "photo.phone", "php", "php.txt", "xphp.bak", "x.ph", "x.", "",
-        ".", "~", "x.include", "x.inc.css", "old.html", "x.php.bakery",
+        ".", "~", "x.phpv", "x.php.vtt", "x.php,vx", "x.php.t", "x.txt,v", "x.include",
+        "x.inc.css", "old.html", "x.php.bakery",
     ];
 
     #[test]

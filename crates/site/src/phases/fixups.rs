@@ -97,7 +97,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
                 Err(PhaseEnd::Status(status))
             }
             rewrite::RewriteOutcome::Status(status) => Err(PhaseEnd::Status(status)),
-            rewrite::RewriteOutcome::Proxy { url } => {
+            rewrite::RewriteOutcome::Proxy { url, .. } => {
                 request.proxied = Some(self.upstream_of(request, &url)?);
                 request.tx.state.handler = Some(PROXY.to_vec());
                 Ok(())

@@ -38,6 +38,10 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
             if config.and_then(|config| config.slash) == Some(false) || is_careful {
                 return Ok(());
             }
+            // Apache answers TRACE before it looks for a file.
+            if state.method == Method::Trace {
+                return Err(PhaseEnd::Status(Status::METHOD_NOT_ALLOWED));
+            }
             let location = redirect::to_directory(&request.path, state.args.as_deref());
             state.fields.set(b"Location", &location);
             return Err(PhaseEnd::Status(Status::MOVED_PERMANENTLY));

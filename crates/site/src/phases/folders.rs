@@ -2,6 +2,7 @@
 //! (`ap_core_translate`, `ap_directory_walk`).
 
 use howdah_htaccess::transaction::FileKind;
+use howdah_http::Status;
 use memchr::memchr;
 
 use super::{Evaluation, PhaseEnd, PhaseRequest, shown, step};
@@ -16,7 +17,15 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         path: &[u8],
     ) -> Result<(), PhaseEnd> {
         request.path = self.site.root(self.client.host(), self.scratch.take())?;
-        let shape = request.path.write_relative(|bytes| normalize(path, bytes))?;
+        let slashes = self.site.encoded_slashes();
+        let normal = request.path.write_relative(|bytes| normalize(path, slashes, bytes));
+        if normal == Err(Status::NOT_FOUND) {
+            request.tx.trace(|| {
+                let why = "404: an encoded slash, and `encoded_slashes` is \"refuse\"";
+                step("path", shown(path), why)
+            });
+        }
+        let shape = normal?;
         request.slash = shape.slash;
         request.dotted = shape.dotted;
         request.note_uri();

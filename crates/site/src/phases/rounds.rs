@@ -308,7 +308,8 @@ fn is_plain(state: &RequestState, client: &ClientRequest<'_>, resolution: &Resol
                 && state.args.as_deref() == client.query()
                 && script.redirect_url.is_none()
         }
-        Resolution::File { .. } => true,
+        // The access log tells the user.
+        Resolution::File { .. } => state.user.is_none(),
         _ => false,
     };
     is_same

@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 
+use howdah_config::EncodedSlashes;
 use howdah_htaccess::modules::{rewrite, setenvif};
 use howdah_htaccess::settings::ServerSettings;
 
@@ -75,7 +76,10 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
                 Err(PhaseEnd::Status(status))
             }
             rewrite::RewriteOutcome::Status(status) => Err(PhaseEnd::Status(status)),
-            rewrite::RewriteOutcome::Proxy { url } => {
+            rewrite::RewriteOutcome::Proxy { mut url, is_escaped } => {
+                if is_escaped && self.site.encoded_slashes() == EncodedSlashes::Keep {
+                    url = target::with_kept_slashes(&url);
+                }
                 request.proxied = Some(self.upstream_of(request, &url)?);
                 Ok(None)
             }

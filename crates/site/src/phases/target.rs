@@ -49,6 +49,23 @@ pub(super) fn escape(path: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Returns a URL whose path has been escaped, with `%2F` where the path had that before, as
+/// mod_proxy escapes under `AllowEncodedSlashes NoDecode`. The query is unchanged.
+pub(super) fn with_kept_slashes(url: &[u8]) -> Vec<u8> {
+    let (path, args) = url.split_at(memchr::memchr(b'?', url).unwrap_or(url.len()));
+    let mut kept = Vec::with_capacity(url.len());
+    let mut rest = path;
+    while let Some(at) = memchr::memmem::find(rest, b"%252") {
+        let is_slash = rest.get(at + 4).is_some_and(|byte| matches!(byte, b'F' | b'f'));
+        kept.extend_from_slice(&rest[..at]);
+        kept.extend_from_slice(if is_slash { b"%2" } else { b"%252" });
+        rest = &rest[at + 4..];
+    }
+    kept.extend_from_slice(rest);
+    kept.extend_from_slice(args);
+    kept
+}
+
 /// The part of a rule's URL after the server, as a request line may hold it: it begins with a
 /// slash, and bytes that could end the line are escaped.
 pub(super) fn for_upstream(rest: &[u8]) -> Vec<u8> {
@@ -101,6 +118,19 @@ mod tests {
                 expected,
                 "{rest:?}"
             );
+        }
+    }
+
+    #[test]
+    fn kept_slashes_are_escaped_once() {
+        let rows = [
+            ("http://a/b%252Fc%252f%25%2525", "http://a/b%2Fc%2f%25%2525"),
+            ("http://a/%252", "http://a/%252"),
+            ("http://a/%252Fb?c=%252F", "http://a/%2Fb?c=%252F"),
+        ];
+        for (url, expected) in rows {
+            let found = with_kept_slashes(url.as_bytes());
+            assert_eq!(String::from_utf8(found).unwrap(), expected, "{url}");
         }
     }
 

@@ -146,7 +146,7 @@ fn folders() {
             ("/static", "301 /static/"),
             ("/static/", "file static/index.html"),
             ("/s%20p", "301 /s%20p/"),
-            ("/d\\d", "301 /d%5Cd/"),
+            ("/d\\d", "301 /d%5cd/"),
             ("/empty", "301 /empty/"),
             ("/empty/", "folder empty"),
             ("/sub.php", "301 /sub.php/"),

@@ -176,16 +176,34 @@ fn credentials(tx: &mut Transaction<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
         tx.complain(None, what);
         return None;
     }
+    let mut pair = pair(rest);
+    let end = memchr::memchr(b':', &pair).unwrap_or(pair.len());
+    let password = pair.get(end + 1..).unwrap_or_default().to_vec();
+    pair.truncate(end);
+    Some((pair, password))
+}
+
+/// Decodes `name:password` behind the scheme.
+fn pair(rest: &[u8]) -> Vec<u8> {
     let blanks = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
     let mut pair = base64::decode(&rest[blanks..]);
     // Apache keeps the text in a C string.
     if let Some(end) = memchr::memchr(0, &pair) {
         pair.truncate(end);
     }
-    let end = memchr::memchr(b':', &pair).unwrap_or(pair.len());
-    let password = pair.get(end + 1..).unwrap_or_default().to_vec();
-    pair.truncate(end);
-    Some((pair, password))
+    pair
+}
+
+/// Returns the user that an Authorization field names for PHP, which nothing has checked. `None`
+/// where it is not for Basic, or has no password.
+pub fn named_user(field: &[u8]) -> Option<Vec<u8>> {
+    let (scheme, rest) = field.split_at_checked("Basic ".len())?;
+    if !scheme.eq_ignore_ascii_case(b"Basic ") {
+        return None;
+    }
+    let mut pair = pair(rest);
+    pair.truncate(memchr::memchr(b':', &pair)?);
+    Some(pair)
 }
 
 pub(super) fn challenge(tx: &mut Transaction<'_>, realm: &[u8]) -> Status {

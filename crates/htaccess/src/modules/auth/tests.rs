@@ -40,6 +40,22 @@ fn what_basic_takes_for_credentials() {
 }
 
 #[test]
+fn the_user_that_php_takes_from_basic() {
+    for (value, expected) in [
+        ("Basic YW5uOnNlY3JldA==", Some("ann")),
+        ("bASIC YW5uOnNlY3JldA==", Some("ann")),
+        ("Basic OnNlY3JldA==", Some("")),
+        ("Basic YW5u", None),
+        ("Basic", None),
+        ("Basic ", None),
+        ("Bearer YW5uOnNlY3JldA==", None),
+    ] {
+        let expected = expected.map(|user| user.as_bytes().to_vec());
+        assert_eq!(super::named_user(value.as_bytes()), expected, "{value}");
+    }
+}
+
+#[test]
 fn results_of_configurations_of_basic() {
     let with = |lines: &str| format!("{USERS_OF}Require valid-user\n{lines}");
     let rows = [

@@ -111,7 +111,8 @@ fn result(
     path(run, config)
 }
 
-/// Returns a URL for mod_proxy. Its path is escaped as mod_proxy does, unless `NE` is on.
+/// Returns a URL for mod_proxy. Its path is escaped as mod_proxy does, with capital letters, unless
+/// `NE` is on.
 fn proxy(run: &mut RewriteRun<'_, '_>, escape: bool) -> RewriteOutcome {
     let original = run.take_original();
     let state = &mut run.transaction.state;
@@ -119,12 +120,13 @@ fn proxy(run: &mut RewriteRun<'_, '_>, escape: bool) -> RewriteOutcome {
     let mut url = name[PROXY.len()..].to_vec();
     if escape && let Some(scheme) = url::scheme(&url) {
         url = url::escape_absolute(&url, scheme);
+        url::enlarge_escapes(&mut url[scheme.length..]);
     }
     if let Some(args) = &state.args {
         url.push(b'?');
         url.extend_from_slice(args);
     }
-    RewriteOutcome::Proxy { url }
+    RewriteOutcome::Proxy { url, is_escaped: escape }
 }
 
 /// Returns a redirect to a URL. The folder's own path in it is replaced by RewriteBase.

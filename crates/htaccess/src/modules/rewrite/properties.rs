@@ -63,7 +63,7 @@ fn bounded(outcome: &RewriteOutcome, state: &RequestState) {
             assert!(status.is_redirection() && location.len() <= path + query);
             assert!(crate::fields::can_be_sent(location) && url::scheme(location).is_some());
         }
-        RewriteOutcome::Proxy { url } => assert!(url.len() <= path + query),
+        RewriteOutcome::Proxy { url, .. } => assert!(url.len() <= path + query),
         RewriteOutcome::Declined | RewriteOutcome::Continue | RewriteOutcome::Status(_) => {}
     }
 }

@@ -167,7 +167,7 @@ fn text_of(outcome: &RewriteOutcome) -> String {
         }
         RewriteOutcome::Redirect { status, location } => format!("{status} {}", text(location)),
         RewriteOutcome::Status(status) => status.to_string(),
-        RewriteOutcome::Proxy { url } => format!("proxy {}", text(url)),
+        RewriteOutcome::Proxy { url, .. } => format!("proxy {}", text(url)),
     }
 }
 

@@ -70,6 +70,16 @@ pub(super) fn escape_absolute(url: &[u8], scheme: UrlScheme) -> Vec<u8> {
     out
 }
 
+/// Gives the escapes of an escaped URL capital letters, as mod_proxy writes them.
+pub(super) fn enlarge_escapes(url: &mut [u8]) {
+    let mut rest = url;
+    while let Some(at) = memchr::memchr(b'%', rest) {
+        let (escape, behind) = rest[at + 1..].split_at_mut_checked(2).unwrap_or_default();
+        escape.make_ascii_uppercase();
+        rest = behind;
+    }
+}
+
 /// Takes the query off a substitution's result, as the rule's flags have it.
 pub(super) fn split_query(name: &mut Vec<u8>, args: &mut Option<Vec<u8>>, switches: Switches) {
     if switches.has(Switches::QUERY_NONE) {

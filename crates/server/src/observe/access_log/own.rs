@@ -6,23 +6,34 @@ use std::io::Write;
 use howdah_config::{LogFormat, LogPart, LogValue};
 use howdah_http::{Fields, Scheme};
 use howdah_php::{RequestFigures, ScriptRun};
+use howdah_site::logged_path;
 
-use super::{RequestRecord, bytes_or_dash, escape, is_unread, request_line, time};
+use super::{RequestRecord, bytes_or_dash, escape, is_unread, request_line, time, user};
 
-/// Adds a line.
-pub(super) fn line(out: &mut Vec<u8>, format: &LogFormat, record: &RequestRecord<'_>) {
+/// Adds a line. `port`: that of the listener in the configuration; 0 for none.
+pub(super) fn line(out: &mut Vec<u8>, format: &LogFormat, record: &RequestRecord<'_>, port: u16) {
     for part in format.parts() {
         match part {
             LogPart::Text(text) => out.extend_from_slice(text.as_bytes()),
+            LogPart::Value(LogValue::Port) => add_port(out, port, record),
             LogPart::Value(value) => add(out, value, record),
             LogPart::Conditional(condition, value) => match condition.holds(record.status().code())
             {
+                true if *value == LogValue::Port => add_port(out, port, record),
                 true => add(out, value, record),
                 false => out.push(b'-'),
             },
         }
     }
     out.push(b'\n');
+}
+
+/// The canonical port: that of the listener, as of Apache's virtual host. Where the configuration
+/// leaves it to the system, the one that the client reached.
+fn add_port(out: &mut Vec<u8>, port: u16, record: &RequestRecord<'_>) {
+    let port = if port == 0 { record.peer.local.port() } else { port };
+    // Writing to memory cannot fail.
+    let _ = write!(out, "{port}");
 }
 
 fn add(out: &mut Vec<u8>, value: &LogValue, record: &RequestRecord<'_>) {
@@ -45,8 +56,7 @@ fn add(out: &mut Vec<u8>, value: &LogValue, record: &RequestRecord<'_>) {
         LogValue::Microseconds => write!(out, "{}", record.took.as_micros()),
         LogValue::Method | LogValue::Protocol if is_unread(request) => return known(out, b""),
         LogValue::Protocol => write!(out, "{}", request.version),
-        LogValue::Port => write!(out, "{}", peer.client(request, 0).server_port()),
-        LogValue::LocalPort => write!(out, "{}", peer.local.port()),
+        LogValue::Port | LogValue::LocalPort => write!(out, "{}", peer.local.port()),
         LogValue::RemotePort => write!(out, "{}", peer.remote.port()),
         LogValue::Status => write!(out, "{}", record.status().code()),
         LogValue::Thread => write!(out, "{}", howdah_sys::process::thread_id()),
@@ -77,8 +87,10 @@ fn add(out: &mut Vec<u8>, value: &LogValue, record: &RequestRecord<'_>) {
         LogValue::Handler => {
             return known(out, record.response.notes.map_or(b"", |notes| &notes.handler));
         }
-        LogValue::User => return known(out, record.response.user.unwrap_or_default()),
-        LogValue::Path => return known(out, request.path()),
+        LogValue::User => return user(out, record),
+        LogValue::Path => {
+            return known(out, &logged_path(request.path(), record.encoded_slashes));
+        }
         LogValue::Host => return known(out, request.host()),
         LogValue::Site => return known(out, record.site.as_bytes()),
         LogValue::Query => match request.query() {

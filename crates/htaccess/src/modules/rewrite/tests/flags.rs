@@ -282,6 +282,12 @@ fn proxies() {
     check(&[
         ("RewriteRule ^x$ http://o.example/a [P]", "/x?q", "proxy http://o.example/a?q"),
         ("RewriteRule ^x$ \"http://o.example/a b\" [P]", "/x", "proxy http://o.example/a%20b"),
+        (
+            "RewriteRule ^x(.*)$ http://o.example/$1 [P]",
+            "/x\u{e4}^%1b",
+            "proxy http://o.example/%C3%A4%5E%251b",
+        ),
+        (r"RewriteRule ^x$ http://\% [P]", "/x", "proxy http://%"),
         (r"RewriteRule ^x$ http://o.example/a\%20b [P,NE]", "/x", "proxy http://o.example/a%20b"),
         ("RewriteRule ^x$ /y [P]\nRewriteRule ^ /z", "/x", "proxy http://own.example/y"),
     ]);

@@ -1,0 +1,80 @@
+//! What the access log tells about the way in which a request was resolved.
+
+use std::os::unix::ffi::OsStrExt;
+
+use howdah_htaccess::modules::auth::named_user;
+use howdah_http::Request;
+use howdah_php::RunReport;
+use howdah_site::{DocumentPath, Resolution, Resolved, Ruled, Site, requested_file};
+
+use super::RequestContext;
+use crate::observe::ResolutionNotes;
+
+/// Returns how the request was resolved, in Apache's words. `asks_disk`: the file that the request
+/// is for may be looked up once more, where the resolution does not name it.
+pub(super) fn of(
+    context: &RequestContext<'_, '_>,
+    site: &Site,
+    resolved: &Resolved,
+    asks_disk: bool,
+) -> Box<ResolutionNotes> {
+    let state = resolved.ruled.as_ref().map(|ruled| &ruled.state);
+    let handler: &[u8] = match &resolved.resolution {
+        Resolution::Php(_) => b"application/x-httpd-php",
+        Resolution::Listing { .. } => b"httpd/unix-directory",
+        Resolution::Proxy { .. } => b"proxy-server",
+        _ => b"",
+    };
+    Box::new(ResolutionNotes {
+        file: file_of(context, site, resolved, asks_disk),
+        handler: handler.to_vec(),
+        environment: state.map(|state| state.env.clone()).unwrap_or_default(),
+        notes: state.map(|state| state.notes.clone()).unwrap_or_default(),
+        run: RunReport::default(),
+        first_byte: None,
+    })
+}
+
+/// Returns the file that the request is for; empty for none.
+fn file_of(
+    context: &RequestContext<'_, '_>,
+    site: &Site,
+    resolved: &Resolved,
+    asks_disk: bool,
+) -> Vec<u8> {
+    let bytes = |path: &DocumentPath| path.absolute().as_os_str().as_bytes().to_vec();
+    match (&resolved.resolution, &resolved.ruled) {
+        (Resolution::File { path, .. }, _) => bytes(path),
+        (Resolution::Php(script), _) => bytes(script.path()),
+        (Resolution::Proxy { upstream, target }, _) => {
+            let server = site.config().upstreams.get(*upstream);
+            let server = server.map(ToString::to_string).unwrap_or_default();
+            [b"proxy:", server.as_bytes(), target].concat()
+        }
+        (Resolution::Exhausted | Resolution::Discard { .. }, _) => Vec::new(),
+        (_, Some(ruled)) => ruled.state.filename.clone(),
+        // The disk may be what has failed, or what nobody can wait for.
+        (Resolution::Status(status), None) if status.is_server_error() => Vec::new(),
+        (_, None) if asks_disk => {
+            let mut host = context.thread.host(site, context.arrival.started, &context.compared);
+            requested_file(site, &context.client(), &mut host)
+        }
+        (_, None) => Vec::new(),
+    }
+}
+
+/// Returns the user who has authenticated, or has tried to. PHP takes the name from the request
+/// itself where no directive asks for one, and mod_php tells it to the log.
+pub(super) fn user_of(
+    request: &Request,
+    ruled: Option<&Ruled>,
+    is_script: bool,
+) -> Option<Vec<u8>> {
+    let state = ruled.map(|ruled| &ruled.state);
+    let user = state.and_then(|state| state.user.clone());
+    user.or_else(|| {
+        let edited = state.and_then(|state| state.request_fields.as_ref());
+        let fields = edited.filter(|_| is_script).or(is_script.then_some(&request.fields))?;
+        named_user(fields.value(b"authorization")?)
+    })
+}
