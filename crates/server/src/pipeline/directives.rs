@@ -123,7 +123,7 @@ fn resolve_here(
 
 /// Returns the budget for an evaluation on the event loop. A site that was costly a moment ago gets
 /// none.
-fn budget_here(context: &RequestContext<'_, '_>, site: &Site) -> WorkBudget {
+pub(super) fn budget_here(context: &RequestContext<'_, '_>, site: &Site) -> WorkBudget {
     let thread = context.thread;
     let is_costly = thread.costly_sites().contains(site.number(), context.arrival.started);
     let most = thread.config().limits.htaccess_work.min(MOST_HERE);
@@ -132,7 +132,7 @@ fn budget_here(context: &RequestContext<'_, '_>, site: &Site) -> WorkBudget {
 }
 
 /// Returns the steps along symbolic links that an evaluation with this budget may take.
-fn link_steps(budget: &WorkBudget) -> u64 {
+pub(super) fn link_steps(budget: &WorkBudget) -> u64 {
     if budget.most() == 0 { 0 } else { MOST_LINK_STEPS_HERE }
 }
 

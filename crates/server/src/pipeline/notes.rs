@@ -6,8 +6,10 @@ use howdah_htaccess::modules::auth::named_user;
 use howdah_http::Request;
 use howdah_php::RunReport;
 use howdah_site::{DocumentPath, Resolution, Resolved, Ruled, Site, requested_file};
+use howdah_sys::open::Lookup;
 
 use super::RequestContext;
+use super::directives::{budget_here, link_steps};
 use crate::observe::ResolutionNotes;
 
 /// Returns how the request was resolved, in Apache's words. `asks_disk`: the file that the request
@@ -55,11 +57,21 @@ fn file_of(
         (_, Some(ruled)) => ruled.state.filename.clone(),
         // The disk may be what has failed, or what nobody can wait for.
         (Resolution::Status(status), None) if status.is_server_error() => Vec::new(),
-        (_, None) if asks_disk => {
-            let mut host = context.thread.host(site, context.arrival.started, &context.compared);
-            requested_file(site, &context.client(), &mut host)
-        }
+        (_, None) if asks_disk => looked_up(context, site),
         (_, None) => Vec::new(),
+    }
+}
+
+/// Looks the file up, as far as that takes little; empty beyond that.
+fn looked_up(context: &RequestContext<'_, '_>, site: &Site) -> Vec<u8> {
+    let budget = budget_here(context, site);
+    let client = context.peer.client(context.request, context.arrival.began.microseconds);
+    let mut host = context.thread.host(site, context.arrival.started, &context.compared);
+    host.store.begin_bounded(Lookup::Cached, link_steps(&budget));
+    let file = requested_file(site, &client.within(&budget), &mut host);
+    match host.store.end_bounded().any() {
+        true => Vec::new(),
+        false => file,
     }
 }
 
