@@ -456,7 +456,7 @@ fn builder(config: &Http2) -> Builder {
     builder
 }
 
-fn limits(config: &Http2) -> FrameLimits {
+pub(super) fn limits(config: &Http2) -> FrameLimits {
     let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
     FrameLimits {
         resets: number(config.resets),

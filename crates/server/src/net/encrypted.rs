@@ -261,6 +261,10 @@ impl Transport for EncryptedTransport {
         session.received.is_within() && !session.is_over
     }
 
+    fn holds_bytes(&self) -> bool {
+        self.session.borrow().tls.wants_write()
+    }
+
     fn readiness(&self) -> Ready {
         readiness(&self.socket)
     }
