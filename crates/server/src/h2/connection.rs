@@ -165,6 +165,7 @@ async fn shake_hands<T: Transport>(
     let mut handshake = pin!(handshake);
     watch.arm(Instant::now(), limits.head_timeout);
     poll_fn(|context| {
+        wire.borrow_mut().begin_turn();
         let shaken = handshake.as_mut().poll(context);
         let written = wire.borrow_mut().poll_drain(context);
         match (shaken, written) {
@@ -184,6 +185,7 @@ async fn shake_hands<T: Transport>(
 
 impl<T: Transport> H2Connection<T> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ::h2::Error>> {
+        self.wire.borrow_mut().begin_turn();
         loop {
             let accepted = self.frames.poll_accept(context);
             self.note_updates();

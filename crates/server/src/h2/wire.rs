@@ -38,6 +38,9 @@ pub(super) struct Wire<T> {
     refusals: RefusalMeter,
     started: Instant,
     excess: Option<ExceededLimit>,
+    /// The client had nothing to read in the present turn of the connection's task. The crate asks
+    /// again after each request that was taken from it.
+    is_dry: bool,
     /// The crate waits until more bytes may be collected.
     is_full: bool,
     /// The client took nothing for too long.
@@ -64,11 +67,17 @@ impl<T: Transport> Wire<T> {
             refusals: RefusalMeter::default(),
             started: Instant::now(),
             excess: None,
+            is_dry: false,
             is_full: false,
             has_timed_out: false,
             is_ending: false,
             lingering: None,
         }
+    }
+
+    /// Notes that the connection's task runs again: the client may have sent something.
+    pub(super) fn begin_turn(&mut self) {
+        self.is_dry = false;
     }
 
     /// Returns whether the content so far came in early data, and the handshake is not complete.
@@ -194,12 +203,14 @@ impl<T: Transport> Wire<T> {
         context: &mut Context<'_>,
         room: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.excess.is_some() {
+        if self.excess.is_some() || self.is_dry {
             return Poll::Pending;
         }
         let start = room.filled().len();
         if self.received.is_empty() {
-            ready!(self.timed.transport.poll_read(context, room))?;
+            let read = self.timed.transport.poll_read(context, room);
+            self.is_dry = read.is_pending();
+            ready!(read)?;
         } else {
             let count = room.remaining().min(self.received.len());
             room.put_slice(&self.received[..count]);
