@@ -141,8 +141,8 @@ impl body::Sink for H2Sink<'_> {
         if stream.capacity() < content.len() {
             return false;
         }
-        let mut bytes = self.outbox.buffer(content.len());
-        bytes.copy_from_slice(content);
+        let mut bytes = self.outbox.empty_buffer();
+        bytes.extend_from_slice(content);
         // A stream that is broken is found so at its end.
         self.hand_over(bytes, true).is_ok()
     }
