@@ -35,11 +35,11 @@ impl<'s> H2Sink<'s> {
     /// The sink of a response whose head was sent. `has_ended`: nothing follows the head.
     pub(super) fn new(
         shared: &'s H2Shared,
-        stream: SendStream<Chunk>,
+        (id, stream): (u64, SendStream<Chunk>),
         priority: ResponsePriority,
         has_ended: bool,
     ) -> H2Sink<'s> {
-        let (id, updates) = (stream.stream_id().as_u32().into(), &shared.updates);
+        let updates = &shared.updates;
         H2Sink {
             outbox: &shared.outbox,
             stream: RefCell::new(stream),
