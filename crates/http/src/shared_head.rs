@@ -1,5 +1,6 @@
 //! A response head that many responses share.
 
+use std::any::Any;
 use std::cell::OnceCell;
 
 use crate::ResponseHead;
@@ -13,12 +14,18 @@ pub struct SharedHead {
     head: ResponseHead,
     length: u64,
     encoded: OnceCell<Box<[u8]>>,
+    made: OnceCell<Box<dyn Any>>,
 }
 
 impl SharedHead {
     /// A head for content of `length` bytes. It has no framing, no Date, Server and Connection.
     pub fn new(head: ResponseHead, length: u64) -> SharedHead {
-        SharedHead { head, length, encoded: OnceCell::new() }
+        SharedHead {
+            head,
+            length,
+            encoded: OnceCell::new(),
+            made: OnceCell::new(),
+        }
     }
 
     /// The head as data.
@@ -37,10 +44,19 @@ impl SharedHead {
     pub fn encoded(&self, encode: impl FnOnce(&ResponseHead, u64) -> Box<[u8]>) -> &[u8] {
         self.encoded.get_or_init(|| encode(&self.head, self.length))
     }
+
+    /// The head in the types of the protocols that have streams, which begins as its default.
+    /// `None`: the head is kept as another type already.
+    #[inline]
+    pub fn made<T: Default + 'static>(&self) -> Option<&T> {
+        self.made.get_or_init(|| Box::new(T::default())).downcast_ref()
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
     use crate::Status;
 
@@ -52,5 +68,14 @@ mod tests {
         assert!(first.ends_with(b" 7"));
         let again = shared.encoded(|_, _| unreachable!("it is encoded already"));
         assert_eq!(first.as_ptr(), again.as_ptr());
+    }
+
+    #[test]
+    fn keeps_one_value_of_another_type() {
+        let shared = SharedHead::new(ResponseHead::new(Status::OK), 7);
+        let value: Option<&Cell<u8>> = shared.made();
+        assert_eq!(value.map(|value| value.replace(3)), Some(0));
+        assert_eq!(shared.made().map(Cell::<u8>::get), Some(3));
+        assert_eq!(shared.made::<String>(), None);
     }
 }

@@ -165,6 +165,7 @@ async fn shake_hands<T: Transport>(
     let mut handshake = pin!(handshake);
     watch.arm(Instant::now(), limits.head_timeout);
     poll_fn(|context| {
+        wire.borrow_mut().begin_turn();
         let shaken = handshake.as_mut().poll(context);
         let written = wire.borrow_mut().poll_drain(context);
         match (shaken, written) {
@@ -184,6 +185,7 @@ async fn shake_hands<T: Transport>(
 
 impl<T: Transport> H2Connection<T> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ::h2::Error>> {
+        self.wire.borrow_mut().begin_turn();
         loop {
             let accepted = self.frames.poll_accept(context);
             self.note_updates();
@@ -456,7 +458,7 @@ fn builder(config: &Http2) -> Builder {
     builder
 }
 
-fn limits(config: &Http2) -> FrameLimits {
+pub(super) fn limits(config: &Http2) -> FrameLimits {
     let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
     FrameLimits {
         resets: number(config.resets),

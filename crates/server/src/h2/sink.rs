@@ -35,11 +35,11 @@ impl<'s> H2Sink<'s> {
     /// The sink of a response whose head was sent. `has_ended`: nothing follows the head.
     pub(super) fn new(
         shared: &'s H2Shared,
-        stream: SendStream<Chunk>,
+        (id, stream): (u64, SendStream<Chunk>),
         priority: ResponsePriority,
         has_ended: bool,
     ) -> H2Sink<'s> {
-        let (id, updates) = (stream.stream_id().as_u32().into(), &shared.updates);
+        let updates = &shared.updates;
         H2Sink {
             outbox: &shared.outbox,
             stream: RefCell::new(stream),
@@ -141,8 +141,8 @@ impl body::Sink for H2Sink<'_> {
         if stream.capacity() < content.len() {
             return false;
         }
-        let mut bytes = self.outbox.buffer(content.len());
-        bytes.copy_from_slice(content);
+        let mut bytes = self.outbox.empty_buffer();
+        bytes.extend_from_slice(content);
         // A stream that is broken is found so at its end.
         self.hand_over(bytes, true).is_ok()
     }

@@ -29,17 +29,19 @@ pub(super) async fn serve(
     let ends = content.is_end_stream();
     let stream = H2Stream {
         shared,
+        id: respond.stream_id().as_u32().into(),
         respond: RefCell::new(respond),
         is_early,
     };
-    let id = stream.respond.borrow().stream_id().as_u32();
     streams::serve(&stream, parts, content, ends).await;
-    shared.updates.end(id.into());
+    shared.updates.end(stream.id);
 }
 
 /// The server's side of a stream.
 struct H2Stream<'c> {
     shared: &'c H2Shared,
+    /// The number of the stream. The crate takes a lock to tell it.
+    id: u64,
     respond: RefCell<SendResponse<Chunk>>,
     /// The request came in early data.
     is_early: bool,
@@ -70,7 +72,7 @@ impl<'c> streams::Stream for H2Stream<'c> {
     }
 
     fn earlier(&self) -> u64 {
-        u64::from(self.respond.borrow().stream_id().as_u32() / 2)
+        self.id / 2
     }
 
     fn is_early(&self) -> bool {
@@ -92,7 +94,8 @@ impl<'c> streams::Stream for H2Stream<'c> {
         priority: ResponsePriority,
     ) -> Result<H2Sink<'_>, StreamGone> {
         let sent = self.respond.borrow_mut().send_response(head, ends);
-        Ok(H2Sink::new(self.shared, sent.map_err(|_| StreamGone)?, priority, ends))
+        let stream = sent.map_err(|_| StreamGone)?;
+        Ok(H2Sink::new(self.shared, (self.id, stream), priority, ends))
     }
 
     fn poll_broken(&self, context: &mut Context<'_>) -> bool {

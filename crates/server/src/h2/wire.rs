@@ -38,6 +38,9 @@ pub(super) struct Wire<T> {
     refusals: RefusalMeter,
     started: Instant,
     excess: Option<ExceededLimit>,
+    /// The client had nothing to read in the present turn of the connection's task. The crate asks
+    /// again after each request that was taken from it.
+    is_dry: bool,
     /// The crate waits until more bytes may be collected.
     is_full: bool,
     /// The client took nothing for too long.
@@ -64,11 +67,17 @@ impl<T: Transport> Wire<T> {
             refusals: RefusalMeter::default(),
             started: Instant::now(),
             excess: None,
+            is_dry: false,
             is_full: false,
             has_timed_out: false,
             is_ending: false,
             lingering: None,
         }
+    }
+
+    /// Notes that the connection's task runs again: the client may have sent something.
+    pub(super) fn begin_turn(&mut self) {
+        self.is_dry = false;
     }
 
     /// Returns whether the content so far came in early data, and the handshake is not complete.
@@ -128,7 +137,8 @@ impl<T: Transport> Wire<T> {
         self.is_ending
     }
 
-    /// Writes the output that waits.
+    /// Writes the output that waits, and what the transport holds of it: nothing else need wake the
+    /// connection for the end of a response.
     ///
     /// # Errors
     /// The connection is broken, or the client took nothing for too long.
@@ -136,7 +146,7 @@ impl<T: Transport> Wire<T> {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), ConnectionError>> {
-        while !self.is_drained() {
+        while !self.is_drained() || self.timed.transport.holds_bytes() {
             ready!(self.poll_write_once(context))?;
         }
         Poll::Ready(Ok(()))
@@ -193,12 +203,14 @@ impl<T: Transport> Wire<T> {
         context: &mut Context<'_>,
         room: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.excess.is_some() {
+        if self.excess.is_some() || self.is_dry {
             return Poll::Pending;
         }
         let start = room.filled().len();
         if self.received.is_empty() {
-            ready!(self.timed.transport.poll_read(context, room))?;
+            let read = self.timed.transport.poll_read(context, room);
+            self.is_dry = read.is_pending();
+            ready!(read)?;
         } else {
             let count = room.remaining().min(self.received.len());
             room.put_slice(&self.received[..count]);
@@ -288,5 +300,94 @@ fn broken(error: ConnectionError) -> io::Error {
     match error {
         ConnectionError::TimedOut => io::ErrorKind::TimedOut.into(),
         ConnectionError::Broken => io::ErrorKind::BrokenPipe.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::task::Waker;
+
+    use howdah_config::Config;
+
+    use super::*;
+    use crate::net::DeadlineWatches;
+
+    /// A transport that takes everything, and holds what its client has no room for.
+    #[derive(Default)]
+    struct HoldingTransport {
+        held: usize,
+        room: Rc<Cell<usize>>,
+    }
+
+    impl HoldingTransport {
+        fn flush(&mut self) {
+            let sent = self.held.min(self.room.get());
+            self.held -= sent;
+            self.room.set(self.room.get() - sent);
+        }
+    }
+
+    impl Transport for HoldingTransport {
+        const KEEPS_BYTES: bool = true;
+
+        fn poll_read(&mut self, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+
+        fn poll_read_ready(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+
+        fn poll_write_ready(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            match self.room.get() {
+                0 => Poll::Pending,
+                _ => Poll::Ready(Ok(())),
+            }
+        }
+
+        fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.flush();
+            if self.held > 0 {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            self.held = bytes.len();
+            self.flush();
+            Ok(bytes.len())
+        }
+
+        fn poll_peek(&self, _: &mut Context<'_>) -> Poll<io::Result<usize>> {
+            Poll::Pending
+        }
+
+        fn holds_bytes(&self) -> bool {
+            self.held > 0
+        }
+
+        fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn output_is_written_once_the_transport_holds_nothing_of_it() {
+        let (watches, config) = (DeadlineWatches::new(), Config::default());
+        let transport = HoldingTransport::default();
+        let room = Rc::clone(&transport.room);
+        let waker = Waker::noop().clone();
+        let timed = TimedTransport::new(transport, waker, &watches, &config.limits);
+        let watch = Rc::clone(&timed.watch);
+        let limits = super::super::connection::limits(&config.http2);
+        let mut wire = Wire::new(timed, Vec::new(), limits);
+        let mut context = Context::from_waker(Waker::noop());
+        room.set(300);
+        wire.output.resize(1000, 7);
+        assert!(wire.poll_drain(&mut context).is_pending());
+        assert!(!watch.is_disarmed(), "the client may take `send_timeout` for it");
+        room.set(699);
+        assert!(wire.poll_drain(&mut context).is_pending());
+        room.set(1);
+        assert!(wire.poll_drain(&mut context).is_ready());
+        assert_eq!((wire.timed.transport.held, room.get()), (0, 0));
     }
 }

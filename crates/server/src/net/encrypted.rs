@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use rustls::ServerConnection;
-use tokio::io::{AsyncWrite, ReadBuf, Ready};
+use tokio::io::{AsyncWrite, Interest, ReadBuf, Ready};
 use tokio::net::TcpStream;
 
 use super::records::RecordMeter;
@@ -230,8 +230,16 @@ impl Transport for EncryptedTransport {
                 early.drain(..count);
                 return Poll::Ready(Ok(()));
             }
-            let count = session.tls.reader().read(room.initialize_unfilled())?;
-            room.advance(count);
+            // `Reader::read` would need memory with values: the room would be filled with zeros.
+            let mut reader = session.tls.reader();
+            while room.remaining() > 0
+                && let Ok(content) = reader.fill_buf()
+                && !content.is_empty()
+            {
+                let count = content.len().min(room.remaining());
+                room.put_slice(&content[..count]);
+                reader.consume(count);
+            }
         }
         Poll::Ready(Ok(()))
     }
@@ -259,6 +267,10 @@ impl Transport for EncryptedTransport {
     fn is_receiving(&self) -> bool {
         let session = self.session.borrow();
         session.received.is_within() && !session.is_over
+    }
+
+    fn holds_bytes(&self) -> bool {
+        self.session.borrow().tls.wants_write()
     }
 
     fn readiness(&self) -> Ready {
@@ -326,12 +338,19 @@ thread_local! {
 }
 
 /// The socket as rustls reads it: calls that do not block. The meter gets what was read.
+///
+/// Where less was read than there was room for, nothing is left. What comes later is an event of
+/// its own, so the next read needs no system call to say that it has to wait.
 struct MeteredSocket<'s>(&'s TcpStream, &'s mut RecordMeter);
 
 impl Read for MeteredSocket<'_> {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         let count = self.0.try_read(room)?;
         self.1.read(&room[..count]);
+        if 0 < count && count < room.len() {
+            let nothing_left = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+            let _ = self.0.try_io(Interest::READABLE, nothing_left);
+        }
         Ok(count)
     }
 }

@@ -54,6 +54,13 @@ pub(crate) trait Transport {
         false
     }
 
+    /// Returns whether bytes that were taken wait in the transport. The next attempt to write sends
+    /// them.
+    #[inline]
+    fn holds_bytes(&self) -> bool {
+        false
+    }
+
     /// Returns what the system has told of the connection so far, even of what comes after bytes
     /// that were not read.
     fn readiness(&self) -> Ready {

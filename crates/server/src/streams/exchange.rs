@@ -184,8 +184,7 @@ impl<S: Stream> StreamExchange<'_, S> {
         let request = &work.request;
         let alternative = self.peer.tls.as_ref().and_then(|tls| tls.alternative(request));
         let date = thread.date();
-        let made =
-            head::response(response.head.get(), method, promised, &date, alternative.as_deref());
+        let made = head::response(&response.head, method, promised, &date, alternative.as_deref());
         let priority = priority(work, response);
         let has_content = response.has_content(&work.request);
         let Response { body, filters, trailers, .. } = response;

@@ -1,12 +1,15 @@
 //! Heads in the types of the `http` crate, which the `h2` and `h3` crates share.
 
+use std::cell::RefCell;
+
 use howdah_http::h2::{PseudoFields, content_length, read_request};
-use howdah_http::{Limits, Method, Refusal, Request, ResponseHead, Version};
+use howdah_http::{Limits, Method, Refusal, Request, ResponseHead, SharedHead, Version};
 use http::header::{ALT_SVC, CONTENT_LENGTH, DATE, HeaderMap, HeaderValue, SERVER};
 use http::request::Parts;
 use http::{Response, StatusCode};
 
 use super::made_fields::{self, made};
+use crate::pipeline::Head;
 
 /// Reads the head of a request of that version into `into`. `protocol`: that of an extended
 /// CONNECT. `ends`: no content follows. `is_proxied`: a trusted proxy brings the request. Returns
@@ -39,33 +42,104 @@ pub(super) fn read(
 /// Returns the head of a response to `method` whose content has `length` bytes; `None`: not known
 /// yet. `alternative` is the value of Alt-Svc, unless the head has its own.
 pub(super) fn response(
-    head: &ResponseHead,
+    head: &Head,
     method: &Method,
     length: Option<u64>,
     date: &[u8],
     alternative: Option<&HeaderValue>,
 ) -> Response<()> {
-    let mut response = interim(head);
-    let fields = response.headers_mut();
+    let date = made_fields::date(date);
+    match head {
+        Head::Own(head) => {
+            let length = content_length(method, head, length);
+            with_fields(head, complete(head, length, date, alternative))
+        }
+        Head::Shared(shared) => shared_response(shared, date, alternative),
+        Head::File(representation) => shared_response(representation.head(), date, alternative),
+    }
+}
+
+/// The fields of a head that many responses share.
+#[derive(Default)]
+struct KeptFields {
+    /// `None`: they are yet to be made.
+    fields: Option<HeaderMap>,
+    /// The values that `fields` has of what changes.
+    date: Option<HeaderValue>,
+    alternative: Option<HeaderValue>,
+}
+
+/// Returns the head of a response whose head was made before, or is made for the next ones.
+fn shared_response(
+    shared: &SharedHead,
+    date: Option<HeaderValue>,
+    alternative: Option<&HeaderValue>,
+) -> Response<()> {
+    let head = shared.head();
+    // The length is known: the method does not matter.
+    let length = content_length(&Method::Get, head, Some(shared.length()));
+    let Some(kept) = shared.made::<RefCell<KeptFields>>() else {
+        return with_fields(head, complete(head, length, date, alternative));
+    };
+    let KeptFields {
+        fields,
+        date: kept_date,
+        alternative: kept_alternative,
+    } = &mut *kept.borrow_mut();
+    let fields = match fields {
+        Some(fields) if kept_alternative.as_ref() == alternative => {
+            if *kept_date != date {
+                date.iter().for_each(|date| drop(fields.insert(DATE, date.clone())));
+                *kept_date = date;
+            }
+            fields
+        }
+        fields => {
+            *kept_date = date.clone();
+            *kept_alternative = alternative.cloned();
+            fields.insert(complete(head, length, date, alternative))
+        }
+    };
+    // A copy has exactly the memory that its lines need.
+    with_fields(head, fields.clone())
+}
+
+/// Returns the fields of a final response.
+fn complete(
+    head: &ResponseHead,
+    length: Option<u64>,
+    date: Option<HeaderValue>,
+    alternative: Option<&HeaderValue>,
+) -> HeaderMap {
+    let mut fields = own_fields(head);
     if let Some(alternative) = alternative {
         fields.entry(ALT_SVC).or_insert_with(|| alternative.clone());
     }
     fields.insert(SERVER, HeaderValue::from_static("Howdah"));
-    if let Some(date) = made_fields::date(date) {
+    if let Some(date) = date {
         fields.insert(DATE, date);
     }
-    if let Some(length) = content_length(method, head, length) {
-        fields.insert(CONTENT_LENGTH, length.into());
+    if let Some(length) = length {
+        fields.insert(CONTENT_LENGTH, made_fields::length(length));
     }
-    response
+    fields
 }
 
 /// Returns the head of an interim response, which has its own fields only.
 pub(super) fn interim(head: &ResponseHead) -> Response<()> {
+    with_fields(head, own_fields(head))
+}
+
+fn with_fields(head: &ResponseHead, fields: HeaderMap) -> Response<()> {
     let mut response = Response::new(());
     *response.status_mut() =
         StatusCode::from_u16(head.status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut fields = HeaderMap::with_capacity(head.fields.len().min(MOST_FIELDS) + 3);
+    *response.headers_mut() = fields;
+    response
+}
+
+fn own_fields(head: &ResponseHead) -> HeaderMap {
+    let mut fields = HeaderMap::with_capacity(head.fields.len().min(MOST_FIELDS) + ADDED_FIELDS);
     for (name, value) in head.fields.iter() {
         // A head with more fields than the map takes is sent without the rest.
         if let Some((name, value)) = made(name, value)
@@ -74,9 +148,10 @@ pub(super) fn interim(head: &ResponseHead) -> Response<()> {
             break;
         }
     }
-    *response.headers_mut() = fields;
-    response
+    fields
 }
 
+/// Date, Server and Content-Length.
+const ADDED_FIELDS: usize = 3;
 /// Fields for which room is made at once.
 const MOST_FIELDS: usize = 1000;

@@ -28,6 +28,9 @@ const PLACES: usize = 256;
 /// Bytes of the longest value that is kept.
 const LONGEST: usize = 100;
 
+/// Lengths that are kept.
+const LENGTHS: usize = 64;
+
 thread_local! {
     static MADE: RefCell<MadeFields> = RefCell::new(MadeFields {
         state: RandomState::default(),
@@ -35,6 +38,9 @@ thread_local! {
     });
     /// The last value of Date.
     static DATE: RefCell<HeaderValue> = const { RefCell::new(HeaderValue::from_static("")) };
+    /// The last values of Content-Length, each at the place of its remainder.
+    static MADE_LENGTHS: RefCell<Vec<Option<(u64, HeaderValue)>>> =
+        RefCell::new(vec![None; LENGTHS]);
 }
 
 /// Returns the value of Date.
@@ -44,6 +50,14 @@ pub(super) fn date(value: &[u8]) -> Option<HeaderValue> {
             *last = HeaderValue::from_bytes(value).ok()?;
         }
         Some(last.clone())
+    })
+}
+
+/// Returns the value of Content-Length.
+pub(super) fn length(length: u64) -> HeaderValue {
+    MADE_LENGTHS.with_borrow_mut(|places| match &mut places[(length % LENGTHS as u64) as usize] {
+        Some((known, made)) if *known == length => made.clone(),
+        place => place.insert((length, length.into())).1.clone(),
     })
 }
 
@@ -81,6 +95,15 @@ fn make(name: &[u8], value: &[u8]) -> Option<(HeaderName, HeaderValue)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_length_is_found_as_it_is() {
+        for _ in 0..3 {
+            for number in (0..3 * LENGTHS as u64).chain([u64::MAX]) {
+                assert_eq!(length(number), number.to_string());
+            }
+        }
+    }
 
     #[test]
     fn each_line_is_found_as_it_is() {

@@ -29,8 +29,7 @@ impl<S: Stream> StreamExchange<'_, S> {
             head.reason = None;
         }
         let thread = self.stream.thread();
-        let made =
-            head::response(response.head.get(), &Method::Connect, None, &thread.date(), None);
+        let made = head::response(&response.head, &Method::Connect, None, &thread.date(), None);
         let Ok(sink) = self.stream.send_head(made, false, priority(work, response)) else {
             return self.outcome(0, Err(PumpError::Client(ConnectionError::Broken)));
         };

@@ -9,6 +9,7 @@ mod first_messages;
 pub mod hostile;
 mod internal;
 mod keys;
+mod last_bytes;
 mod mistakes;
 mod mod_ssl;
 mod records;
