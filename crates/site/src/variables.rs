@@ -208,15 +208,15 @@ fn fields(request: &Request, fields: &Fields, out: &mut impl FnMut(&[u8], &[u8])
 /// The Host field as the client spelt it, where it says the same as the authority; else the
 /// authority.
 fn host_as_sent<'r>(request: &'r Request, fields: &'r Fields) -> &'r [u8] {
+    let authority = &request.authority[..];
     match fields.value(b"host") {
+        Some(host) if host == authority => authority,
         // RequestHeader says something else.
         Some(host) if request.fields.value(b"host") != Some(host) => host,
-        Some(host)
-            if host.strip_suffix(b".").unwrap_or(host).eq_ignore_ascii_case(&request.authority) =>
-        {
+        Some(host) if host.strip_suffix(b".").unwrap_or(host).eq_ignore_ascii_case(authority) => {
             host
         }
-        _ => &request.authority,
+        _ => authority,
     }
 }
 
