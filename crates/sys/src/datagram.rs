@@ -47,13 +47,16 @@ mod tests {
     use super::*;
 
     /// An address whose UDP port is free.
-    fn free() -> SocketAddr {
-        UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    /// Binds sockets to a port that no other program takes at that moment.
+    fn group(count: usize) -> Vec<UdpSocket> {
+        let free = || UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let mut attempts = (0..100).map(|_| bind_group(free(), count));
+        attempts.find_map(Result::ok).expect("a free port")
     }
 
     #[test]
     fn packets_of_a_client_come_to_one_of_the_sockets() {
-        let sockets = bind_group(free(), 4).unwrap();
+        let sockets = group(4);
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         client.connect(sockets[0].local_addr().unwrap()).unwrap();
         for _ in 0..3 {
@@ -69,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_port_of_another_program_is_an_error() {
-        let group = bind_group(free(), 2).unwrap();
+        let group = group(2);
         let address = group[0].local_addr().unwrap();
         assert_eq!(bind_group(address, 2).unwrap_err().kind(), io::ErrorKind::AddrInUse);
     }
