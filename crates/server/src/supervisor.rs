@@ -75,7 +75,7 @@ use self::change::{GenerationChange, Preparation, WantedPlan};
 use self::control::{ControlCommand, ControlSocket};
 use self::environment::Environment;
 use self::front_process::RunFront;
-use self::generation::{Generation, GenerationPhase};
+use self::generation::{DrainTime, Generation, GenerationPhase};
 use self::generation_plan::{FormerFiles, GenerationPlan};
 use self::held_releases::HeldRelease;
 use self::orders::CertificateOrders;
@@ -386,13 +386,16 @@ impl Supervisor {
         self.orders.stop();
         self.answer_reload_at_once();
         self.answer_all(ControlCommand::Reload, Err("the server is stopping"));
-        let fallback = self.usual_drain();
+        let time = DrainTime::Configured(self.usual_drain());
         for generation in &mut self.generations {
             match generation.phase {
                 GenerationPhase::Starting { .. } => generation.kill(),
-                GenerationPhase::Serving => generation.drain(false, fallback),
+                GenerationPhase::Serving => generation.drain(false, time),
                 // A draining generation may still hold idle connections.
-                GenerationPhase::Draining { .. } => generation.drain_further(),
+                GenerationPhase::Draining { .. } => {
+                    generation.drain_further();
+                    generation.limit_drain(time);
+                }
                 GenerationPhase::Ending { .. } => {}
             }
         }

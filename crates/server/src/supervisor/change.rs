@@ -56,6 +56,11 @@ impl ChangeCause {
     fn keeps_plan(self) -> bool {
         matches!(self, ChangeCause::FrontDied | ChangeCause::ListenerFound)
     }
+
+    /// Returns whether an operator wants the change, and so the end of the former generation.
+    pub(super) fn is_operators(self) -> bool {
+        matches!(self, ChangeCause::Start | ChangeCause::Reload | ChangeCause::TakeOver)
+    }
 }
 
 /// A change in progress.
@@ -392,8 +397,8 @@ impl Supervisor {
             log,
             access,
         } = change;
-        let fallback = self.usual_drain();
         let new_releases = releases.since(&self.releases);
+        let movers = self.releases.movers(&new_releases);
         self.begin_probation(generation, cause, (&generation_plan, new_releases));
         // Listeners that the new generation does not use are closed here. The former front has the
         // last descriptor and closes it.
@@ -401,7 +406,7 @@ impl Supervisor {
         let former: Vec<_> =
             self.sockets.listeners.iter().map(|listener| listener.actual.clone()).collect();
         self.sockets = sockets;
-        let drained = self.drain_others(generation, fallback);
+        let drained = self.drain_others(generation, cause, &movers);
         if let Some(present) = self.generation(generation) {
             present.read_packets();
         }
@@ -444,18 +449,6 @@ impl Supervisor {
             _ => self.reload_answer = Some(ReloadAnswer::new(done, drained, Instant::now())),
         }
         self.change_is_over();
-    }
-
-    /// Has the other generations that serve finish their requests. Returns their numbers.
-    fn drain_others(&mut self, generation: u64, fallback: Duration) -> Vec<u64> {
-        let mut drained = Vec::new();
-        for former in &mut self.generations {
-            if former.phase == GenerationPhase::Serving && former.number != generation {
-                former.drain(true, fallback);
-                drained.push(former.number);
-            }
-        }
-        drained
     }
 
     fn change_is_over(&mut self) {

@@ -81,7 +81,9 @@ impl Supervisor {
                     self.abort(number, &what);
                 }
             }
-            GenerationPhase::Draining { until } if now >= until && !generation.is_kept() => {
+            GenerationPhase::Draining { until: Some(until) }
+                if now >= until && !generation.is_kept() =>
+            {
                 let remains = generation.remains();
                 generation.kill();
                 self.say(
