@@ -357,6 +357,7 @@ impl Supervisor {
         let answers = self.orders.answers();
         let ticket_keys = self.ticket_keys.clone();
         let began = self.began_at;
+        let is_cold = !self.generations.iter().any(|one| one.phase == GenerationPhase::Serving);
         let mut generations = self.generations.iter_mut();
         let Some(generation) = generations.find(|generation| generation.number == number) else {
             return;
@@ -366,6 +367,9 @@ impl Supervisor {
             generation.prepare_for_deaths();
             generation.start_left_out();
             return self.commit(change);
+        }
+        if is_cold {
+            generation.note_progress();
         }
         let mut failure = None;
         if generation.front.is_none() && generation.has_php() {

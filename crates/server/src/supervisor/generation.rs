@@ -66,6 +66,9 @@ pub(super) struct Generation {
     /// Pools without which the generation does not start. Others are left out if they do not start
     /// and another one does: a site's owner can break what his pool needs.
     pub(super) required: HashSet<String>,
+    /// Time at which pools that have not started wait no longer for the front, but the front for
+    /// them; `None` while no pool has started, and where another generation serves.
+    pub(super) late_at: Option<Instant>,
     /// The sites whose changes of a link have ended the generation.
     pub(super) retired_by: Vec<String>,
 }
@@ -123,6 +126,7 @@ impl Generation {
             keeps_standbys: false,
             planned: generation_plan.pools.len(),
             required,
+            late_at: None,
             retired_by: Vec::new(),
         };
         // Pools do not see each other's state folders, which have to be there for that. Errors
@@ -439,6 +443,7 @@ impl Generation {
             .chain(until)
             .chain(heart)
             .chain(look)
+            .chain(self.late_at.filter(|_| matches!(self.phase, GenerationPhase::Starting { .. })))
             .min()
     }
 

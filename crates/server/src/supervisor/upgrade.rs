@@ -371,6 +371,7 @@ impl InheritedGeneration {
             counters: None,
             keeps_standbys: false,
             required: HashSet::new(),
+            late_at: None,
             retired_by: Vec::new(),
         })
     }
