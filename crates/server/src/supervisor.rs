@@ -376,6 +376,9 @@ impl Supervisor {
         }
         self.say(Level::Notice, "stopping: requests in flight are finished");
         self.stopping = true;
+        // The fronts accept what waits and close their copies. A client that connects later is
+        // refused: while requests finish it would wait in vain.
+        self.sockets.listeners.clear();
         self.tell_manager_of_stop();
         (self.restart, self.reload_wanted, self.upgrade_wanted, self.change) =
             (None, false, false, None);
