@@ -13,6 +13,7 @@ mod overrides;
 mod paths;
 mod proxies;
 mod sending;
+mod spans;
 mod tables;
 mod tls;
 mod upstreams;
@@ -24,7 +25,7 @@ use toml::de::DeValue;
 
 pub(crate) use acme::{AskUrl, Challenge, DirectoryUrl, Email};
 pub(crate) use amounts::{
-    AtLeast, AutoCount, AutoSize, Niceness, RateLimit, Size, SizeWithin, TimeSpan, Within,
+    AtLeast, AutoCount, AutoSize, Niceness, RateLimit, Size, SizeWithin, Within,
 };
 pub(crate) use fields::{
     Charset, ErrorPages, FieldName, FieldRules, FieldTable, NameGlob, TypeGlob,
@@ -42,6 +43,7 @@ pub(crate) use overrides::{DirectiveName, OverrideClasses, RuleLines};
 pub(crate) use paths::{EncodedSlashRule, FilePath, RootPath, SymlinkPolicy, Try};
 pub(crate) use proxies::{AddressField, ForwardedName, Proxies, TrustedValue};
 pub(crate) use sending::{Accel, Coding};
+pub(crate) use spans::{TimeSpan, TimeSpanOrZero};
 pub(crate) use tables::{Include, Ini, PhpTable, SiteTables, Table, VariableName, VariableTable};
 pub(crate) use tls::{Ciphers, OldestTls, SourceName, TlsTable, TransportSecurity, Verify};
 pub(crate) use upstreams::UpstreamUrl;

@@ -24,8 +24,8 @@ pub use self::tls::SiteTls;
 use crate::acme::Acme;
 use crate::kinds::{
     Address, AddressField, AdminAddress, AutoCount, FilePath, Flag, ForwardedName, Include, List,
-    Listeners, Mode, Optional, PlainName, Proxies, SiteTables, Table, Text, TimeSpan, TrustedValue,
-    User, Within,
+    Listeners, Mode, Optional, PlainName, Proxies, SiteTables, Table, Text, TimeSpanOrZero,
+    TrustedValue, User, Within,
 };
 use crate::listener::{ListenAddress, ListenerSettings, Network, SOCKET_MODE, TrustedProxies};
 use crate::section::section;
@@ -121,7 +121,7 @@ section! {
         /// with the former php.ini where `standby` is on. The files stay as they are. `howdah
         /// reload` waits for the end of a probation of at most 30 seconds, and fails if the reload
         /// was undone. `"0s"` is none: a reload then does what it is told, whatever sites answer.
-        probation ("probation"): Option<Duration> as Optional<TimeSpan> =
+        probation ("probation"): Option<Duration> as Optional<TimeSpanOrZero> =
             Some(Duration::from_secs(5)),
             "Most mistakes show in the first requests. A longer time would keep zygotes of the \
              former generation in memory, and `howdah reload` waiting.";

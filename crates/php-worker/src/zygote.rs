@@ -170,9 +170,7 @@ impl RunningZygote {
         let sessions = ini::own_sessions(&state, &[&settings.ini, &settings.admin_ini]);
         let given = [settings.ini.as_slice(), &settings.admin_ini];
         let uploads = ini::own_uploads(&settings.state_dir, &given)
-            .map(|folder| UploadFolder::create(Path::new(&folder)))
-            .transpose()
-            .map_err(|error| format!("cannot create a folder for uploads: {error}"))?;
+            .and_then(|folder| UploadFolder::create_or_tell(Path::new(&folder)));
         let working_directory = start::working_directory(&settings)?;
         if let Some(root) = &root {
             start::check_root(root, working_directory.as_deref())?;
@@ -185,6 +183,7 @@ impl RunningZygote {
         .encode();
         supervisor.send(&ready, &[]).map_err(text)?;
         front.send(&ready, &[]).map_err(text)?;
+        uploads.iter().for_each(UploadFolder::sweep_beside);
         Ok(RunningZygote {
             engine,
             opcache,

@@ -27,7 +27,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::rc::Rc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -299,6 +299,7 @@ fn share(
         pools,
         pool_users,
         others: AtomicUsize::new(threads - 1),
+        keeps_tunnels: AtomicBool::new(false),
         retirement: PoolRetirement::new(threads),
         closed: Notify::new(),
         log,

@@ -75,7 +75,7 @@ use self::change::{GenerationChange, Preparation, WantedPlan};
 use self::control::{ControlCommand, ControlSocket};
 use self::environment::Environment;
 use self::front_process::RunFront;
-use self::generation::{Generation, GenerationPhase};
+use self::generation::{DrainTime, Generation, GenerationPhase};
 use self::generation_plan::{FormerFiles, GenerationPlan};
 use self::held_releases::HeldRelease;
 use self::orders::CertificateOrders;
@@ -376,6 +376,9 @@ impl Supervisor {
         }
         self.say(Level::Notice, "stopping: requests in flight are finished");
         self.stopping = true;
+        // The fronts accept what waits and close their copies. A client that connects later is
+        // refused: while requests finish it would wait in vain.
+        self.sockets.listeners.clear();
         self.tell_manager_of_stop();
         (self.restart, self.reload_wanted, self.upgrade_wanted, self.change) =
             (None, false, false, None);
@@ -386,13 +389,16 @@ impl Supervisor {
         self.orders.stop();
         self.answer_reload_at_once();
         self.answer_all(ControlCommand::Reload, Err("the server is stopping"));
-        let fallback = self.usual_drain();
+        let time = DrainTime::Configured(self.usual_drain());
         for generation in &mut self.generations {
             match generation.phase {
                 GenerationPhase::Starting { .. } => generation.kill(),
-                GenerationPhase::Serving => generation.drain(false, fallback),
+                GenerationPhase::Serving => generation.drain(false, time),
                 // A draining generation may still hold idle connections.
-                GenerationPhase::Draining { .. } => generation.drain_further(),
+                GenerationPhase::Draining { .. } => {
+                    generation.drain_further();
+                    generation.limit_drain(time);
+                }
                 GenerationPhase::Ending { .. } => {}
             }
         }

@@ -116,6 +116,53 @@ pub fn make_private(
     Ok(folder.into())
 }
 
+/// Gives the folder `name` in `parent` the mode 0700 again, if it belongs to user `uid`. Never
+/// follows a link, and does nothing if something else, or nothing, has that name.
+///
+/// # Errors
+/// The mode cannot be changed.
+pub fn repair_mode(parent: BorrowedFd<'_>, name: &CStr, uid: u32) -> io::Result<()> {
+    let Some((point, found)) = owned_by(parent, name, uid)? else {
+        return Ok(());
+    };
+    if !found.is_dir() || found.mode() & 0o7777 == 0o700 {
+        return Ok(());
+    }
+    // The folder itself, which perhaps nobody may open, by a name that is no other's.
+    let same = format!("/proc/self/fd/{}", point.as_raw_fd());
+    fs::set_permissions(same, fs::Permissions::from_mode(0o700))
+}
+
+/// Removes a file or a link of user `uid` that is in the place of the folder `name` in `parent`.
+///
+/// # Errors
+/// It cannot be removed.
+pub fn clear_way(parent: BorrowedFd<'_>, name: &CStr, uid: u32) -> io::Result<()> {
+    match owned_by(parent, name, uid)? {
+        Some((_, found)) if !found.is_dir() => {
+            // A folder that has taken the place meanwhile stays.
+            // SAFETY: NUL-terminated.
+            check(unsafe { libc::unlinkat(parent.as_raw_fd(), name.as_ptr(), 0) }).map(drop)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Opens what has the name `name` in `parent`, a link itself, if it belongs to user `uid`.
+fn owned_by(
+    parent: BorrowedFd<'_>,
+    name: &CStr,
+    uid: u32,
+) -> io::Result<Option<(fs::File, fs::Metadata)>> {
+    let point = match open::step(parent, name, Access::Point, Lookup::Full) {
+        Ok(point) => fs::File::from(point),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let found = point.metadata()?;
+    Ok((found.uid() == uid).then_some((point, found)))
+}
+
 /// Creates the folder `name` in `parent`. Returns `false` if something has that name.
 fn make(parent: BorrowedFd<'_>, name: &CStr, mode: libc::mode_t) -> io::Result<bool> {
     // SAFETY: NUL-terminated.
@@ -247,6 +294,34 @@ mod tests {
         assert_eq!(fs::metadata(place.join("state")).unwrap().mode() & 0o777, 0o700);
         // One of another owner is refused.
         assert!(made(uid + 1, gid).is_err());
+        fs::remove_dir_all(&place).unwrap();
+    }
+
+    #[test]
+    fn repairs_what_its_owner_has_done_and_nothing_else() {
+        let place = place("repair");
+        let at = fs::File::open(&place).unwrap();
+        let uid = at.metadata().unwrap().uid();
+        let mode = |name: &str| fs::metadata(place.join(name)).unwrap().mode() & 0o7777;
+        for name in ["own", "led-to", "other"] {
+            fs::create_dir(place.join(name)).unwrap();
+            fs::set_permissions(place.join(name), fs::Permissions::from_mode(0o0)).unwrap();
+        }
+        fs::write(place.join("file"), "").unwrap();
+        symlink("led-to", place.join("link")).unwrap();
+        for name in [c"own", c"file", c"link", c"none"] {
+            repair_mode(at.as_fd(), name, uid).unwrap();
+        }
+        repair_mode(at.as_fd(), c"other", uid + 1).unwrap();
+        assert_eq!(["own", "led-to", "other"].map(mode), [0o700, 0, 0]);
+        for name in [c"file", c"link"] {
+            clear_way(at.as_fd(), name, uid + 1).unwrap();
+            assert_eq!(names(at.as_fd(), 10).unwrap().len(), 5);
+        }
+        for name in [c"own", c"file", c"link", c"none"] {
+            clear_way(at.as_fd(), name, uid).unwrap();
+        }
+        assert_eq!(names(at.as_fd(), 10).unwrap().len(), 3, "the folders are left");
         fs::remove_dir_all(&place).unwrap();
     }
 

@@ -1,8 +1,7 @@
-//! Numbers, counts, sizes and durations.
+//! Numbers, counts, sizes and rates.
 
 use std::fmt::Display;
 use std::marker::PhantomData;
-use std::time::Duration;
 
 use toml::Spanned;
 use toml::de::DeValue;
@@ -280,67 +279,8 @@ fn size(text: &str) -> Result<u64, ValueError> {
         .ok_or_else(|| ValueError::new(format!("`{text}` is too large"), help))
 }
 
-/// A duration, such as `"30s"`. Zero is refused, because no time limit can be zero.
-pub(crate) struct TimeSpan;
-
-const SPAN_UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
-
-/// The longest duration. Longer ones are probably mistakes; the limit also prevents overflow of
-/// sums.
-const LONGEST_SPAN: u64 = 30 * 24 * 3_600_000;
-
-impl ValueKind for TimeSpan {
-    type Value = Duration;
-
-    fn name() -> String {
-        "a duration such as `\"500ms\"`, `\"30s\"`, `\"5m\"`, `\"1h\"`".to_owned()
-    }
-
-    fn show(value: &Duration) -> String {
-        let milliseconds = value.as_millis();
-        // Minutes and hours are written from two up: "60s" is easier to read than "1m".
-        let (unit, factor) = SPAN_UNITS
-            .iter()
-            .find(|(unit, factor)| {
-                let factor = u128::from(*factor);
-                milliseconds.is_multiple_of(factor)
-                    && (milliseconds >= 2 * factor || matches!(*unit, "s" | "ms"))
-            })
-            .copied()
-            .unwrap_or(("ms", 1));
-        quoted(&format!("{}{unit}", milliseconds / u128::from(factor)))
-    }
-
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<Duration> {
-        if let DeValue::Integer(number) = value.get_ref() {
-            let help = format!("write the unit: `\"{number}s\"` or `\"{number}ms\"`");
-            report.add(value.span(), format!("{number} is a duration without a unit"), Some(help));
-            return None;
-        }
-        read_string(value, report, "a duration such as `\"30s\"`", span)
-    }
-}
-
-fn span(text: &str) -> Result<Duration, ValueError> {
-    let help = "give a whole number and a unit: `\"500ms\"`, `\"30s\"`, `\"5m\"`, `\"1h\"`";
-    let (digits, unit) = split_unit(text);
-    let factor = SPAN_UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
-    let (Ok(number), Some(factor)) = (digits.parse::<u64>(), factor) else {
-        return Err(ValueError::new(format!("`{text}` is not a duration"), help));
-    };
-    match number.checked_mul(factor) {
-        Some(0) => Err(ValueError::new("the duration is zero", "give at least `\"1ms\"`")),
-        Some(milliseconds) if milliseconds <= LONGEST_SPAN => {
-            Ok(Duration::from_millis(milliseconds))
-        }
-        _ => Err(ValueError::new(
-            format!("`{text}` is too long"),
-            "give at most 30 days, `\"720h\"`",
-        )),
-    }
-}
-
-fn split_unit(text: &str) -> (&str, &str) {
+/// Splits a text into its digits and its unit.
+pub(super) fn split_unit(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     (&text[..end], text[end..].trim_start())
 }
@@ -408,27 +348,6 @@ mod tests {
     }
 
     #[test]
-    fn spans() {
-        let rows = [
-            ("500ms", Some(500)),
-            ("30s", Some(30_000)),
-            ("30 s", Some(30_000)),
-            ("5m", Some(300_000)),
-            ("1h", Some(3_600_000)),
-            ("0s", None),
-            ("30", None),
-            ("s", None),
-            ("30sec", None),
-            ("721h", None),
-            ("99999999999999999999s", None),
-            ("9999999999999999h", None),
-        ];
-        for (text, milliseconds) in rows {
-            assert_eq!(span(text).ok(), milliseconds.map(Duration::from_millis), "{text}");
-        }
-    }
-
-    #[test]
     fn rates() {
         let rows = [
             ("50/s", Some((50, 1))),
@@ -457,14 +376,6 @@ mod tests {
         assert_eq!(Size::<u64>::show(&(2 << 30)), "\"2G\"");
         assert_eq!(Size::<usize>::show(&8190), "8190");
         assert_eq!(Size::<usize>::show(&0), "0");
-        for (milliseconds, shown) in
-            [(500, "500ms"), (30_000, "30s"), (60_000, "60s"), (300_000, "5m"), (7_200_000, "2h")]
-        {
-            assert_eq!(
-                TimeSpan::show(&Duration::from_millis(milliseconds)),
-                format!("\"{shown}\"")
-            );
-        }
         assert_eq!(AutoCount::show(&Count::Auto), "\"auto\"");
     }
 }

@@ -7,7 +7,8 @@ use super::{Lane, loopback};
 use crate::kinds::{
     AtLeast, AutoCount, ConnectTo, Extension, FilePath, Flag, FunctionName, Ini, LaneTables, List,
     Mode, ModeName, Niceness, Optional, PagePath, PhpVersion, Proxies, SandboxLevel, SapiName,
-    Size, SizeWithin, Table, Text, TimeSpan, User, VariableName, VariableTable, Within,
+    Size, SizeWithin, Table, Text, TimeSpan, TimeSpanOrZero, User, VariableName, VariableTable,
+    Within,
 };
 use crate::listener::TrustedProxies;
 use crate::section::section;
@@ -113,7 +114,7 @@ section! {
         /// Time after which a running script is written to the error log, once, with its backtrace,
         /// URL, memory, and the time that it has waited and run. The script goes on. `"0s"` is
         /// never.
-        slow_after ("slow_after"): Option<Duration> as Optional<TimeSpan> = None,
+        slow_after ("slow_after"): Option<Duration> as Optional<TimeSpanOrZero> = None,
             "Unset is never: each worker has a thread for it. php-fpm's `request_slowlog_timeout`.";
         /// Functions of a backtrace that are written: the innermost ones.
         slow_trace_depth ("slow_trace_depth"): u64 as Within<1, 1000> = 20,

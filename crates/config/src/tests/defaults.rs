@@ -50,3 +50,43 @@ fn defaults_written_out_mean_the_same() {
     let short = "[acme]\nterms_agreed = true\n[[site]]\nroot = \"/srv\"";
     assert_eq!(parse(&text), parse(short), "{text}");
 }
+
+/// The values that the documentation of a key gives a meaning of their own: `"0s"`, 0 or `"off"`.
+fn values_that_switch_off(key: &crate::section::Key) -> Vec<&'static str> {
+    let words = [
+        ("`\"0s\"` is ", "\"0s\""),
+        ("; 0 is ", "0"),
+        ("`0` is ", "0"),
+        ("With 0 ", "0"),
+        ("`\"off\"` is ", "\"off\""),
+    ];
+    let doc = key.doc.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = words.iter().filter(|(word, _)| doc.contains(word));
+    said.map(|(_, value)| *value).collect()
+}
+
+#[test]
+fn what_the_manual_offers_to_switch_a_limit_off_is_accepted() {
+    let mut seen = Vec::new();
+    for chapter in reference::chapters() {
+        let site = chapter.heading.starts_with("[site") || chapter.heading.starts_with("[[site.");
+        for key in &chapter.keys {
+            for value in values_that_switch_off(key) {
+                let before = if site { "[[site]]\nroot = \"/srv\"\n" } else { "" };
+                let heading = chapter.heading;
+                let after = if site { "" } else { "[[site]]\nroot = \"/srv\"\n" };
+                let after = if heading == "[[site]]" {
+                    "root = \"/srv\"\n"
+                } else {
+                    after
+                };
+                parse(&format!("{before}{heading}\n{} = {value}\n{after}", key.name));
+                seen.push((key.name, value));
+            }
+        }
+    }
+    for expected in [("probation", "\"0s\""), ("slow_after", "\"0s\""), ("max_requests", "0")] {
+        assert!(seen.contains(&expected), "{seen:?}");
+    }
+    assert!(seen.len() >= 10, "{seen:?}");
+}

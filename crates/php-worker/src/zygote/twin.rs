@@ -66,7 +66,7 @@ impl RunningZygote {
         self.replaced.clear();
         self.deadline = None;
         let uploads = self.uploads.take();
-        self.uploads = uploads.as_ref().map(UploadFolder::create_beside).transpose()?;
+        self.uploads = uploads.as_ref().and_then(UploadFolder::create_beside);
         let ready = FromZygote::Ready {
             php_version: self.engine.php_version(),
             opcache: self.opcache.clone(),
@@ -74,6 +74,8 @@ impl RunningZygote {
         }
         .encode();
         supervisor.send(&ready, &[])?;
-        self.front.send(&ready, &[])
+        self.front.send(&ready, &[])?;
+        self.uploads.iter().for_each(UploadFolder::sweep_beside);
+        Ok(())
     }
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use howdah_php::counters::{Counters, PoolCounter};
@@ -107,6 +108,7 @@ impl Control {
             ToFront::Drain { keep_idle: false } => {
                 self.stages.send_replace(FrontStage::Stopping);
             }
+            ToFront::KeepTunnels(keep) => self.shared.keeps_tunnels.store(keep, Relaxed),
             ToFront::PoolReplaced { pool, zygote } => {
                 if let (Some(socket), Some(site)) = (descriptors.pop(), sites.get(pool)) {
                     let follow = self.clone().follow((pool, *site), zygote, socket.into());

@@ -98,6 +98,11 @@ impl Thread {
         self.shared.retirement.refuses.load(Ordering::SeqCst)
     }
 
+    /// Returns whether tunnels end within `drain_timeout`, because the front does.
+    pub(crate) fn ends_tunnels(&self) -> bool {
+        self.is_draining() && !self.shared.keeps_tunnels.load(Ordering::Relaxed)
+    }
+
     /// Notes that this thread accepts no more connections. The supervisor is told of the last one.
     pub(crate) fn note_closed(&self) {
         let retirement = &self.shared.retirement;

@@ -1,6 +1,6 @@
 //! The state that all threads of the front share.
 
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
 use howdah_config::Config;
@@ -50,6 +50,8 @@ pub(crate) struct FrontShared {
     /// Threads beside the first that have not ended. The first, which speaks to supervisor and
     /// zygotes, is the last to end.
     pub(crate) others: AtomicUsize,
+    /// Whether tunnels may outlive `drain_timeout` while the front drains.
+    pub(crate) keeps_tunnels: AtomicBool,
     /// Whether a draining front still needs its pools.
     pub(super) retirement: PoolRetirement,
     pub(crate) log: Arc<ErrorLog>,

@@ -56,6 +56,11 @@ impl ChangeCause {
     fn keeps_plan(self) -> bool {
         matches!(self, ChangeCause::FrontDied | ChangeCause::ListenerFound)
     }
+
+    /// Returns whether an operator wants the change, and so the end of the former generation.
+    pub(super) fn is_operators(self) -> bool {
+        matches!(self, ChangeCause::Start | ChangeCause::Reload | ChangeCause::TakeOver)
+    }
 }
 
 /// A change in progress.
@@ -352,6 +357,7 @@ impl Supervisor {
         let answers = self.orders.answers();
         let ticket_keys = self.ticket_keys.clone();
         let began = self.began_at;
+        let is_cold = !self.generations.iter().any(|one| one.phase == GenerationPhase::Serving);
         let mut generations = self.generations.iter_mut();
         let Some(generation) = generations.find(|generation| generation.number == number) else {
             return;
@@ -361,6 +367,9 @@ impl Supervisor {
             generation.prepare_for_deaths();
             generation.start_left_out();
             return self.commit(change);
+        }
+        if is_cold {
+            generation.note_progress();
         }
         let mut failure = None;
         if generation.front.is_none() && generation.has_php() {
@@ -392,8 +401,8 @@ impl Supervisor {
             log,
             access,
         } = change;
-        let fallback = self.usual_drain();
         let new_releases = releases.since(&self.releases);
+        let movers = self.releases.movers(&new_releases);
         self.begin_probation(generation, cause, (&generation_plan, new_releases));
         // Listeners that the new generation does not use are closed here. The former front has the
         // last descriptor and closes it.
@@ -401,7 +410,7 @@ impl Supervisor {
         let former: Vec<_> =
             self.sockets.listeners.iter().map(|listener| listener.actual.clone()).collect();
         self.sockets = sockets;
-        let drained = self.drain_others(generation, fallback);
+        let drained = self.drain_others(generation, cause, &movers);
         if let Some(present) = self.generation(generation) {
             present.read_packets();
         }
@@ -444,18 +453,6 @@ impl Supervisor {
             _ => self.reload_answer = Some(ReloadAnswer::new(done, drained, Instant::now())),
         }
         self.change_is_over();
-    }
-
-    /// Has the other generations that serve finish their requests. Returns their numbers.
-    fn drain_others(&mut self, generation: u64, fallback: Duration) -> Vec<u64> {
-        let mut drained = Vec::new();
-        for former in &mut self.generations {
-            if former.phase == GenerationPhase::Serving && former.number != generation {
-                former.drain(true, fallback);
-                drained.push(former.number);
-            }
-        }
-        drained
     }
 
     fn change_is_over(&mut self) {

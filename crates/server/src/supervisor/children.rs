@@ -8,7 +8,7 @@ use howdah_sys::process::{self, ChildChange, Exit, Pid};
 use super::Supervisor;
 use super::change::ChangeCause;
 use super::front_protocol::{FromFront, ToFront};
-use super::generation::{Generation, GenerationPhase, GenerationProcess, is_orderly};
+use super::generation::{DrainTime, Generation, GenerationPhase, GenerationProcess, is_orderly};
 use crate::log::Level;
 
 impl Supervisor {
@@ -137,7 +137,7 @@ impl Supervisor {
     fn front_died(&mut self, number: u64, pid: Pid, exit: Exit) {
         // Messages that the front sent before its end.
         self.handle_front(number);
-        let fallback = self.usual_drain();
+        let time = DrainTime::Configured(self.usual_drain());
         let serves =
             |one: &Generation| one.number == number && one.phase == GenerationPhase::Serving;
         if self.generations.iter().any(serves) {
@@ -160,7 +160,7 @@ impl Supervisor {
                 let generation = self.generation(number).filter(|_| is_now);
                 let spares = generation.map(Generation::take_spares);
                 if let Some(generation) = self.generation(number) {
-                    generation.drain(false, fallback);
+                    generation.drain(false, time);
                 }
                 self.restart = Some(Instant::now() + wait);
                 self.say(Level::Error, &format!("the front {pid} {exit}; {}", another(wait)));
@@ -169,6 +169,8 @@ impl Supervisor {
                 }
             }
             GenerationPhase::Draining { .. } => {
+                // All requests have finished. A pool must not take any time for its end.
+                generation.limit_drain(time);
                 generation.stop_pools();
                 if !is_orderly(exit) {
                     self.say(

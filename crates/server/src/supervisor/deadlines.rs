@@ -81,7 +81,14 @@ impl Supervisor {
                     self.abort(number, &what);
                 }
             }
-            GenerationPhase::Draining { until } if now >= until && !generation.is_kept() => {
+            GenerationPhase::Starting { .. } if generation.late_at.is_some_and(|at| now >= at) => {
+                let late = generation.set_late_aside();
+                late.into_iter().for_each(|position| self.tell_late(number, position));
+                self.advance();
+            }
+            GenerationPhase::Draining { until: Some(until) }
+                if now >= until && !generation.is_kept() =>
+            {
                 let remains = generation.remains();
                 generation.kill();
                 self.say(

@@ -2,6 +2,7 @@
 //! generation and drains the former one.
 
 mod left_out;
+mod retired;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -15,6 +16,7 @@ use howdah_sys::credentials::Identity;
 use howdah_sys::process::{Exit, Pid};
 use howdah_sys::seqpacket::SeqPacket;
 
+pub(super) use self::retired::DrainTime;
 use super::environment::Environment;
 use super::front_process::{FrontProcess, RunFront};
 use super::front_protocol::{FrontStart, PoolChannel, ToFront, log_files};
@@ -64,6 +66,11 @@ pub(super) struct Generation {
     /// Pools without which the generation does not start. Others are left out if they do not start
     /// and another one does: a site's owner can break what his pool needs.
     pub(super) required: HashSet<String>,
+    /// Time at which pools that have not started wait no longer for the front, but the front for
+    /// them; `None` while no pool has started, and where another generation serves.
+    pub(super) late_at: Option<Instant>,
+    /// The sites whose changes of a link have ended the generation.
+    pub(super) retired_by: Vec<String>,
 }
 
 /// The phase of a generation.
@@ -74,7 +81,10 @@ pub(super) enum GenerationPhase {
     /// The front answers requests.
     Serving,
     /// The front finishes its requests and accepts no new connections.
-    Draining { until: Instant },
+    Draining {
+        /// `None`: for as long as its requests take, as no operator has asked for its end.
+        until: Option<Instant>,
+    },
     /// The processes were killed.
     Ending { until: Instant },
 }
@@ -116,6 +126,8 @@ impl Generation {
             keeps_standbys: false,
             planned: generation_plan.pools.len(),
             required,
+            late_at: None,
+            retired_by: Vec::new(),
         };
         // Pools do not see each other's state folders, which have to be there for that. Errors
         // are reported when the pool starts.
@@ -256,9 +268,12 @@ impl Generation {
 
     /// Drains the generation: the front accepts no more connections, and ends when all requests
     /// have finished or the time is over.
-    pub(super) fn drain(&mut self, keep_idle: bool, fallback: Duration) {
-        let timeout = self.config.as_ref().map_or(fallback, |config| config.limits.drain_timeout);
-        self.phase = GenerationPhase::Draining { until: Instant::now() + timeout };
+    pub(super) fn drain(&mut self, keep_idle: bool, time: DrainTime) {
+        let until = self.drain_until(time);
+        self.phase = GenerationPhase::Draining { until };
+        if until.is_none() {
+            self.keep_tunnels(true);
+        }
         let told = self.front.as_ref().map(|front| front.tell(&ToFront::Drain { keep_idle }, &[]));
         if !matches!(told, Some(Ok(()))) {
             // Without a front, the supervisor must stop the zygotes.
@@ -401,9 +416,8 @@ impl Generation {
     /// The next time at which the generation needs attention without an event.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let until = match self.phase {
-            GenerationPhase::Starting { until }
-            | GenerationPhase::Draining { until }
-            | GenerationPhase::Ending { until } => Some(until),
+            GenerationPhase::Starting { until } | GenerationPhase::Ending { until } => Some(until),
+            GenerationPhase::Draining { until } => until,
             GenerationPhase::Serving => None,
         };
         let until = until.filter(|_| !self.is_kept());
@@ -429,6 +443,7 @@ impl Generation {
             .chain(until)
             .chain(heart)
             .chain(look)
+            .chain(self.late_at.filter(|_| matches!(self.phase, GenerationPhase::Starting { .. })))
             .min()
     }
 

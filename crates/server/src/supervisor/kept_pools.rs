@@ -129,6 +129,11 @@ impl Supervisor {
         self.tell_of_left_out(number, position, what);
     }
 
+    /// Says that a pool starts more slowly than the others of a cold start.
+    pub(super) fn tell_late(&self, number: u64, position: usize) {
+        self.tell_of_left_out(number, position, "the other sites are served");
+    }
+
     fn tell_of_left_out(&self, number: u64, position: usize, what: &str) {
         let generation = self.generations.iter().find(|one| one.number == number);
         let Some(generation) = generation else { return };

@@ -4,13 +4,20 @@
 //! generation, with caches of its own, serves the new release. The links are compared with the disk
 //! once a second.
 //!
+//! Changes of a site's link wait where they are many ([`ReleasePace`]), and where the generations
+//! that former ones have retired still have requests
+//! ([`has_retired_enough`](Supervisor::has_retired_enough)). Both are told.
+//!
 //! A new generation serves a site with PHP, too, when its root answers whose file system hung.
+
+mod pace;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use howdah_config::{RootTemplate, SiteSettings};
 
+use self::pace::ReleasePace;
 use super::Supervisor;
 use super::change::ChangeCause;
 use super::generation_plan::GenerationPlan;
@@ -20,11 +27,6 @@ use crate::log::Level;
 
 /// The time between two looks.
 const LOOK: Duration = Duration::from_secs(1);
-/// The time after a release of a site in which its next one waits. It doubles with each release
-/// that follows soon: a site's owner may change the link as often as he likes, and a new generation
-/// is work for all sites.
-const LEAST_PAUSE: Duration = Duration::from_secs(5);
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// The document roots that links lead to, as they were at the last look.
 #[derive(Debug, Default)]
@@ -34,6 +36,8 @@ pub(super) struct Releases {
     due: Option<Instant>,
     /// The look in progress.
     survey: Option<Survey>,
+    /// The sites whose new releases the next generation is started for.
+    announced: Vec<String>,
 }
 
 /// The document root of a site.
@@ -52,6 +56,17 @@ struct Release {
     /// A new release needs a new generation.
     has_php: bool,
     pace: ReleasePace,
+    /// The folder that the links lead to, while that release has to wait.
+    waiting: Option<PathBuf>,
+}
+
+/// Why a release has to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ReleaseWait {
+    /// The link has changed lately, and may change again at this time.
+    Often(Instant),
+    /// The generations that former changes have retired still have requests.
+    Retired,
 }
 
 /// A change of a site's root, to be told and perhaps served.
@@ -62,29 +77,6 @@ struct RootNews {
     what: String,
     /// A new generation has to serve the site.
     is_release: bool,
-}
-
-/// The shortest time between two releases of a site.
-#[derive(Debug, Clone, Copy, Default)]
-struct ReleasePace {
-    /// The time of the last release, and the pause after it.
-    last: Option<(Instant, Duration)>,
-}
-
-impl ReleasePace {
-    fn allows(&self, now: Instant) -> bool {
-        self.last.is_none_or(|(at, pause)| now >= at + pause)
-    }
-
-    /// Notes a release at `now`.
-    fn note(&mut self, now: Instant) {
-        let pause = match self.last {
-            // It has waited, or nearly.
-            Some((at, pause)) if now < at + 2 * pause => (2 * pause).min(LONGEST_PAUSE),
-            _ => LEAST_PAUSE,
-        };
-        self.last = Some((now, pause));
-    }
 }
 
 impl Release {
@@ -100,8 +92,33 @@ impl Release {
         })
     }
 
-    /// Takes a new answer about the root. Returns what is new.
-    fn hear(&mut self, answer: &PathAnswer, now: Instant) -> Option<RootNews> {
+    /// Why the next release has to wait; `None` if it may be served now. `is_full`: the generations
+    /// that former ones have retired still have requests.
+    fn wait(&self, now: Instant, is_full: bool) -> Option<ReleaseWait> {
+        let due = self.pace.due().filter(|due| now < *due).map(ReleaseWait::Often);
+        is_full.then_some(ReleaseWait::Retired).or(due)
+    }
+
+    /// Says that the release that the links lead to has to wait.
+    fn describe_wait(&self, real: &Path, why: ReleaseWait, now: Instant) -> String {
+        let why = match why {
+            ReleaseWait::Often(due) => format!(
+                "it is served in {} s, because the link has changed lately",
+                (due - now).as_secs() + 1
+            ),
+            ReleaseWait::Retired => {
+                "it is served when a generation has ended that a former change has retired, and \
+                 that still has requests"
+                    .to_owned()
+            }
+        };
+        let (root, real) = (self.root.display(), real.display());
+        format!("{root} leads to {real} now: {why}; `howdah reload` serves it at once")
+    }
+
+    /// Takes a new answer about the root. Returns what is new. `is_full` is as in
+    /// [`Release::wait`].
+    fn hear(&mut self, answer: &PathAnswer, now: Instant, is_full: bool) -> Option<RootNews> {
         if answer.state == PathState::Silent {
             return None;
         }
@@ -126,10 +143,18 @@ impl Release {
             }
             (_, None) | (None, _) => format!("{root} answers: a new generation serves the site"),
         };
-        self.real = Some(real.unwrap_or_else(|| answer.real.clone()));
+        let real = real.unwrap_or_else(|| answer.real.clone());
         if !self.has_php {
+            self.real = Some(real);
             return self.is_back(former);
         }
+        if let Some(why) = self.wait(now, is_full) {
+            let what = self.describe_wait(&real, why, now);
+            let is_told = self.waiting.replace(real).is_some();
+            return (!is_told).then(|| self.news(Level::Notice, what, false));
+        }
+        self.real = Some(real);
+        self.waiting = None;
         self.pace.note(now);
         Some(self.news(Level::Notice, what, true))
     }
@@ -164,6 +189,7 @@ impl Releases {
                 missing,
                 has_php,
                 pace: ReleasePace::default(),
+                waiting: None,
             };
             if let Some(held) = held.iter().find(|held| held.site == site.name) {
                 let release = of(&held.root, Some(held.refused.clone()), None);
@@ -187,7 +213,7 @@ impl Releases {
         };
         let sites: Vec<_> = config.sites.iter().filter_map(release).collect();
         let due = (!sites.is_empty()).then(|| Instant::now() + LOOK);
-        Releases { sites, due, survey: None }
+        Releases { sites, due, ..Releases::default() }
     }
 
     /// Takes the place of `former`: the pauses of its sites go on.
@@ -236,6 +262,16 @@ impl Releases {
         self.sites.iter().filter_map(moved).collect()
     }
 
+    /// The sites for whose new releases a generation was started: those that were seen to change,
+    /// and those of `served`.
+    pub(super) fn movers(&self, served: &[HeldRelease]) -> Vec<String> {
+        let mut sites = self.announced.clone();
+        sites.extend(served.iter().map(|one| one.site.clone()));
+        sites.sort_unstable();
+        sites.dedup();
+        sites
+    }
+
     /// The time of the next look, or of the end of the one in progress.
     pub(super) fn due(&self) -> Option<Instant> {
         self.survey.as_ref().map(Survey::until).or(self.due)
@@ -262,15 +298,15 @@ impl Releases {
     }
 
     /// Looks at the links if it is time. Returns what is new. A link that is missing has no new
-    /// release. One that changes again too soon is looked at later.
+    /// release. One that changes again too soon, or whose site `is_full`, is served later.
     ///
     /// Mostly the kernel has the answer in memory. Otherwise a process asks, and a later call
     /// returns what it has found.
-    fn look(&mut self, now: Instant) -> Vec<RootNews> {
+    fn look(&mut self, now: Instant, is_full: impl Fn(&str) -> bool) -> Vec<RootNews> {
         if self.survey.as_ref().is_some_and(|survey| survey.is_over(now)) {
             self.due = Some(now + LOOK);
             let answers = self.survey.take().map(Survey::finish);
-            return answers.map(|answers| self.compare(&answers, now)).unwrap_or_default();
+            return answers.map(|answers| self.compare(&answers, now, is_full)).unwrap_or_default();
         }
         if self.survey.is_some() || self.due.is_none_or(|due| now < due) {
             return Vec::new();
@@ -280,9 +316,14 @@ impl Releases {
         for release in &mut self.sites {
             let real = release.real.as_deref();
             if real.is_some_and(|real| survey::still_leads_to(&release.root, real)) {
+                release.waiting = None;
                 let former = release.missing.take();
                 news.extend(release.is_back(former));
-            } else if release.pace.allows(now) {
+                continue;
+            }
+            // A wait is told once, with the folder that the link leads to then.
+            let waits = release.wait(now, is_full(&release.site)).is_some();
+            if !waits || release.real.is_some() && release.waiting.is_none() {
                 roots.push(release.root.clone());
             }
         }
@@ -293,10 +334,27 @@ impl Releases {
         news
     }
 
-    fn compare(&mut self, answers: &SurveyAnswers, now: Instant) -> Vec<RootNews> {
-        let sites = self.sites.iter_mut();
-        let news = sites.filter_map(|release| release.hear(answers.of(&release.root)?, now));
-        news.collect()
+    fn compare(
+        &mut self,
+        answers: &SurveyAnswers,
+        now: Instant,
+        is_full: impl Fn(&str) -> bool,
+    ) -> Vec<RootNews> {
+        let hear = |release: &mut Release| {
+            let is_full = is_full(&release.site);
+            release.hear(answers.of(&release.root)?, now, is_full)
+        };
+        self.sites.iter_mut().filter_map(hear).collect()
+    }
+
+    /// The releases that have to wait, each with the site and the reason for `howdah status`.
+    fn waits(&self, now: Instant, is_full: impl Fn(&str) -> bool) -> Vec<String> {
+        let told = |release: &Release| {
+            let why = release.wait(now, is_full(&release.site))?;
+            let told = release.describe_wait(release.waiting.as_ref()?, why, now);
+            Some(format!("site {}: {told}", release.site))
+        };
+        self.sites.iter().filter_map(told).collect()
     }
 }
 
@@ -329,7 +387,11 @@ impl Supervisor {
         if self.stopping || self.is_changing() {
             return;
         }
-        let news = self.releases.look(now);
+        let mut releases = std::mem::take(&mut self.releases);
+        let news = releases.look(now, |site| self.has_retired_enough(site));
+        let is_release = |one: &&RootNews| one.is_release;
+        releases.announced = news.iter().filter(is_release).map(|one| one.site.clone()).collect();
+        self.releases = releases;
         for RootNews { site, level, what, .. } in &news {
             self.say_of(*level, site, what);
         }
@@ -340,32 +402,9 @@ impl Supervisor {
             self.begin(ChangeCause::NewRelease);
         }
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn releases_that_follow_each_other_wait_longer_and_longer() {
-        let begin = Instant::now();
-        let mut pace = ReleasePace::default();
-        let mut honored = Vec::new();
-        // A link that is changed each second, for an hour.
-        for second in 0..3600 {
-            let now = begin + Duration::from_secs(second);
-            if pace.allows(now) {
-                pace.note(now);
-                honored.push(second);
-            }
-        }
-        assert_eq!(honored[..7], [0, 5, 15, 35, 75, 155, 315]);
-        assert_eq!(honored.len(), 6 + 11);
-        // After a quiet time the next release is served at once, and one after it soon.
-        let late = begin + Duration::from_secs(10_000);
-        assert!(pace.allows(late));
-        pace.note(late);
-        assert!(!pace.allows(late + Duration::from_secs(4)));
-        assert!(pace.allows(late + LEAST_PAUSE));
+    /// Describes the releases that have to wait, for `howdah status`.
+    pub(super) fn describe_waiting_releases(&self) -> Vec<String> {
+        self.releases.waits(Instant::now(), |site| self.has_retired_enough(site))
     }
 }

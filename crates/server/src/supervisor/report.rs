@@ -224,6 +224,9 @@ impl Supervisor {
         if let Some(told) = self.describe_probation() {
             let _ = writeln!(text, "{told}");
         }
+        for waits in self.describe_waiting_releases() {
+            let _ = writeln!(text, "{waits}");
+        }
         for held in self.describe_held() {
             let _ = writeln!(text, "{held}");
         }
@@ -265,7 +268,12 @@ impl Supervisor {
             .front
             .as_ref()
             .map_or("gone".to_owned(), |front| format!("process {}{}", front.pid, user(front.pid)));
-        let _ = writeln!(text, "generation {} is {phase}; front: {front}", generation.number);
+        let _ = writeln!(
+            text,
+            "generation {} is {phase}{}; front: {front}",
+            generation.number,
+            generation.describe_retirement()
+        );
         for pool in &generation.pools {
             let state = match &pool.zygote {
                 None if pool.start_failure.is_some() => "it has no PHP, see below".to_owned(),

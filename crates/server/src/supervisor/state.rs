@@ -1,8 +1,10 @@
 //! The folders for the pools' temporary files, uploads and sessions.
 
+use std::ffi::{CStr, OsStr};
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,8 +22,9 @@ pub(crate) struct StateFolder {
     pub(crate) folder: OwnedFd,
 }
 
-/// Makes sure that a folder of `owner`, which no other user may enter, is at `place`. `ours` is
-/// this process's user.
+/// Makes sure that a folder of `owner`, which no other user may enter, is at `place`. What the
+/// owner has done to the folders in it is put right: he must not keep a new configuration from
+/// coming into force. `ours` is this process's user.
 ///
 /// # Errors
 /// The reason, as text for the operator.
@@ -40,6 +43,12 @@ pub(super) fn prepare(
     let parent = parent(&place, owner, ours).map_err(|(path, error)| refused(&path, &error))?;
     let folder = folder::make_private(parent.as_fd(), &place.name, owner.uid, owner.gid)
         .map_err(|error| refused(&place.real, &error))?;
+    // Where the server runs as the same user, it is the administrator who has done it.
+    for name in FOLDERS.into_iter().filter(|_| owner.uid != ours.uid) {
+        folder::clear_way(folder.as_fd(), name, owner.uid)
+            .and_then(|()| folder::repair_mode(folder.as_fd(), name, owner.uid))
+            .map_err(|error| refused(&place.real.join(text(name)), &error))?;
+    }
     Ok(StateFolder { real: place.real, folder })
 }
 
@@ -80,12 +89,16 @@ pub(super) fn is_spoilt(path: &Path, was_refused: bool, owner: &Identity, ours: 
     // The folder itself is always the owner's. Above it, the owner can put anything in its place.
     let is_missing = was_refused || !is_folder(path);
     let is_replaced = is_missing && path.ancestors().skip(1).any(is_of_owner);
-    let in_it = FOLDERS.iter().map(|name| path.join(name));
+    let in_it = FOLDERS.iter().map(|name| path.join(text(name)));
     is_blocked || is_replaced || is_of_owner(path) && in_it.into_iter().any(|at| is_unusable(&at))
 }
 
 /// The folders that a zygote makes in the state folder.
-const FOLDERS: [&str; 4] = ["tmp", "var-tmp", "uploads", "sessions"];
+const FOLDERS: [&CStr; 4] = [c"tmp", c"var-tmp", c"uploads", c"sessions"];
+
+fn text(name: &CStr) -> &OsStr {
+    OsStr::from_bytes(name.to_bytes())
+}
 
 /// Creates a new folder in `temporary` that other users can traverse but not list.
 ///

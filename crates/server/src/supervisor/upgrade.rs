@@ -349,7 +349,9 @@ impl Generation {
 impl InheritedGeneration {
     /// The generation as a part of this program, which can only drain it.
     pub(super) fn into_generation(self, environment: &Environment) -> io::Result<Generation> {
-        let draining = GenerationPhase::Draining { until: Instant::now() + USUAL_DRAIN };
+        let draining = GenerationPhase::Draining {
+            until: Some(Instant::now() + USUAL_DRAIN),
+        };
         let adopt = |pool| PoolProcesses::adopt(self.number, pool, environment);
         let pools =
             self.pools.into_iter().enumerate().map(adopt).collect::<io::Result<Vec<_>>>()?;
@@ -369,6 +371,8 @@ impl InheritedGeneration {
             counters: None,
             keeps_standbys: false,
             required: HashSet::new(),
+            late_at: None,
+            retired_by: Vec::new(),
         })
     }
 }

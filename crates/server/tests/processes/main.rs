@@ -17,6 +17,7 @@ mod older_kernels;
 mod orphans;
 mod password_files;
 mod probation;
+mod releases;
 mod reload;
 mod rights;
 mod service_manager;

@@ -1,9 +1,10 @@
 //! Owners of sites who spoil the state folders of their pools.
 
 use std::fs;
-use std::os::unix::fs::{lchown, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
+use std::time::Duration;
 
-use crate::support::{Client, Folder, Setup, has_php, is_root};
+use crate::support::{Client, Folder, Setup, faster_than, has_php, is_root, wait_until};
 
 /// `nobody` on every Linux.
 const NOBODY: u32 = 65534;
@@ -94,5 +95,79 @@ fn a_link_in_place_of_a_state_folder_keeps_no_other_site_from_a_reload() {
     for name in ["one", "two"] {
         assert_eq!(get(name, "/index.php"), (200, "103M".to_owned()));
     }
+    server.stop();
+}
+
+/// The folders in a state folder belong to the pool's user.
+#[test]
+fn a_site_that_closes_its_own_folders_does_not_keep_its_former_php() {
+    if !has_php() || !is_root() {
+        return;
+    }
+    let folder = Folder::with_script("session_start(); echo ini_get('memory_limit');");
+    let php_ini = |limit: &str| folder.file("php.ini", format!("memory_limit = {limit}\n"));
+    php_ini("100M");
+    let site = "[site.php]\nworkers = 1\nuser = \"nobody\"\nprivate_tmp = true\n\
+                ini_file = \"php.ini\"";
+    let file = crate::config(&folder, "probation = \"0s\"", site);
+    let server = Setup::config(&file).start();
+    let state = folder.path().join("state/shop");
+    assert_eq!(server.get("/").text(), "100M");
+    let close = |name: &str| {
+        fs::set_permissions(state.join(name), fs::Permissions::from_mode(0o0)).unwrap();
+    };
+    let put = |name: &str| {
+        fs::remove_dir_all(state.join(name)).unwrap();
+        symlink("/etc", state.join(name)).unwrap();
+        lchown(state.join(name), Some(NOBODY), None).unwrap();
+    };
+    let spoil: [&dyn Fn(); 4] = [
+        &|| ["uploads", "sessions", "tmp", "."].iter().for_each(|name| close(name)),
+        &|| put("tmp"),
+        &|| put("uploads"),
+        &|| {
+            fs::remove_dir_all(state.join("uploads")).unwrap();
+            fs::write(state.join("uploads"), "").unwrap();
+            lchown(state.join("uploads"), Some(NOBODY), None).unwrap();
+        },
+    ];
+    for (number, spoil) in spoil.into_iter().enumerate() {
+        spoil();
+        let limit = format!("{}M", 101 + number);
+        php_ini(&limit);
+        let (status, told, why) =
+            Setup::with(&["reload", "--config", file.to_str().unwrap()]).run();
+        assert_eq!(status, Some(0), "{told}{why}");
+        assert!(!(told.clone() + &why).contains("former configuration"), "{told}{why}");
+        assert_eq!(server.get("/").text(), limit, "{told}{why}");
+    }
+    assert!(fs::read_dir("/etc").unwrap().count() > 5);
+    server.stop();
+}
+
+/// The folder of a zygote that was killed, as a script could make it.
+#[test]
+fn a_site_that_fills_its_folder_for_uploads_delays_no_start() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script("echo 'served';");
+    let file = crate::config(&folder, "", "[site.php]\nworkers = 1");
+    Setup::config(&file).start().stop();
+    let full = folder.path().join("state/shop/uploads/zygote-1-0");
+    let owner = fs::metadata(full.parent().unwrap()).unwrap();
+    let (was_there, server) = faster_than(Duration::from_millis(1500), || {
+        fs::create_dir_all(full.join("3")).unwrap();
+        for number in 0..1_000 {
+            fs::write(full.join(format!("3/{number}")), "").unwrap();
+        }
+        for folder in [full.clone(), full.join("3")] {
+            lchown(folder, Some(owner.uid()), None).unwrap();
+        }
+        let server = Setup::config(&file).start();
+        (server.get("/").text() == "served" && full.join("3").exists(), server)
+    });
+    assert!(was_there, "it was emptied before the first request");
+    wait_until("it is emptied beside the requests", || !full.exists());
     server.stop();
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use howdah_sys::signal::{SIGINT, SIGQUIT, SIGTERM};
 
-use crate::support::{Client, Folder, Process, Setup, has_php, wait_until};
+use crate::support::{Client, Folder, Process, Setup, has_php, status, wait_until};
 use crate::{SLOW, WHO, config, is_who};
 
 /// A page that takes far longer than a test.
@@ -155,4 +155,71 @@ fn nothing_is_left_on_the_disk() {
     assert!(folder.path().join("control").exists());
     server.stop();
     assert!(!pid_file.exists() && !folder.path().join("control").exists());
+}
+
+#[test]
+fn clients_are_refused_and_another_server_can_listen_while_a_long_script_keeps_a_stop_waiting() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(ENDLESS);
+    let site = "[site.php]\nworkers = 1\nrequest_timeout = \"10m\"";
+    let file = config(&folder, "[limits]\ndrain_timeout = \"10m\"", site);
+    let mut server = Setup::config(&file).start();
+    let _client = slow_request(&server, &folder);
+    server.signal(SIGTERM);
+    wait_until("another server can listen", || {
+        std::net::TcpListener::bind(server.address()).is_ok()
+    });
+    assert!(Client::try_connect(server.address()).is_err());
+    assert!(server.front().lives(), "the script goes on");
+    server.signal(SIGTERM);
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+#[test]
+fn a_site_whose_php_takes_its_time_to_start_keeps_no_other_one_waiting() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::new();
+    let preload = folder.file(
+        "slow/preload.php",
+        "<?php while (!file_exists(__DIR__ . '/go')) { usleep(10000); clearstatcache(); }",
+    );
+    for name in ["quick", "slow"] {
+        folder.file(&format!("{name}/index.php"), format!("<?php echo '{name}';"));
+    }
+    let site = |name: &str, ini: &str| {
+        format!(
+            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"{name}\"\n\
+             [site.php]\nworkers = 1\nqueue_timeout = \"5m\"\nstate_dir = \"state/{name}\"\n{ini}\n"
+        )
+    };
+    let ini = format!(
+        "admin_ini = {{ \"opcache.preload\" = \"{}\", \"opcache.preload_user\" = \"www-data\" }}",
+        preload.display()
+    );
+    let sites = [site("quick", ""), site("slow", &ini)].concat();
+    let text = format!("listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n{sites}");
+    let file = folder.file("howdah.toml", text);
+    let server = Setup::config(&file).start();
+    server.wait_for_log("slow: PHP has not started within 5 s of the others");
+    let get = |name: &str| {
+        let mut client = Client::connect(server.address());
+        client.send(format!("GET / HTTP/1.1\r\nHost: {name}.example\r\n\r\n")).unwrap();
+        client.answer().unwrap()
+    };
+    assert_eq!(get("quick").text(), "quick");
+    let refused = get("slow");
+    assert_eq!(refused.status, 503, "{refused:?}");
+    assert!(refused.field("retry-after").is_some(), "{refused:?}");
+    assert!(status(&file).contains("site slow: has no PHP: PHP has not started"));
+    folder.file("slow/go", "");
+    wait_until("it is served, too", || get("slow").text() == "slow");
+    wait_until("nothing is told any more", || !status(&file).contains("has no PHP"));
+    // The same zygote has gone on with its start.
+    server.wait_for_log("slow: its new zygote");
+    assert!(!server.log().contains("keeps dying"), "{}", server.log());
+    server.stop();
 }

@@ -51,7 +51,7 @@ impl<'t> TimeLimits<'t> {
         let watch = self
             .watch
             .get_or_insert_with(|| self.thread.watches().add(context.waker().clone()));
-        if self.thread.is_draining() && self.end.is_none() {
+        if self.thread.ends_tunnels() && self.end.is_none() {
             let limit = self.thread.config().limits.drain_timeout;
             self.end = Some(Instant::now() + (limit - (limit / 4).min(MOST_RESERVE)));
             watch.disarm();

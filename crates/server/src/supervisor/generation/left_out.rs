@@ -1,11 +1,15 @@
 //! Pools that a generation starts without: their PHP does not start, or not in time.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use howdah_sys::credentials::Identity;
 
 use super::super::pool::PoolProcesses;
 use super::{Generation, GenerationPhase, START_TIMEOUT};
+
+/// Time that pools have at a cold start after another one has started. A site's owner can make his
+/// pool's start as long as he likes. Where many pools start, each has this time after the last one.
+const LATE_AFTER: Duration = Duration::from_secs(5);
 
 impl Generation {
     /// Leaves a pool out whose zygote has ended or was not started, because of `reason`. Returns
@@ -72,6 +76,36 @@ impl Generation {
         may
     }
 
+    /// Notes that a pool has started where nothing serves yet: the others get [`LATE_AFTER`] from
+    /// now on.
+    pub(in crate::supervisor) fn note_progress(&mut self) {
+        let has_started = |pool: &PoolProcesses| {
+            pool.zygote.as_ref().is_some_and(|zygote| zygote.ready.is_some())
+        };
+        let is_late = self.front.is_none() && !self.has_php();
+        let waits = is_late && self.pools.iter().any(has_started);
+        self.late_at = waits.then(|| Instant::now() + LATE_AFTER);
+    }
+
+    /// Lets the front start without the pools in which PHP has not started, and these join it
+    /// later. Returns their positions.
+    pub(in crate::supervisor) fn set_late_aside(&mut self) -> Vec<usize> {
+        self.late_at = None;
+        let late: Vec<usize> = (0..self.pools.len())
+            .filter(|at| !self.pools[*at].is_settled() && self.may_do_without(*at))
+            .collect();
+        for position in &late {
+            let front = self.channels[*position].zygote.take();
+            let why = format!(
+                "PHP has not started within {} s of the others; the site is answered with 503 \
+                 until it has",
+                LATE_AFTER.as_secs()
+            );
+            self.pools[*position].set_aside(front, why);
+        }
+        late
+    }
+
     fn may_do_without(&self, position: usize) -> bool {
         let pool = self.pools.get(position);
         self.front.is_none() && pool.is_some_and(|pool| !self.required.contains(&pool.name))
@@ -89,7 +123,9 @@ impl Generation {
         let now = Instant::now();
         for pool in self.pools.iter_mut().filter(|pool| pool.is_left_out) {
             pool.is_left_out = false;
-            if !pool.is_silent() {
+            if pool.standby.pid().is_some() {
+                pool.bring_back(now);
+            } else if !pool.is_silent() {
                 pool.start_failed(now);
             }
         }

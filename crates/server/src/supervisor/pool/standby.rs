@@ -119,6 +119,29 @@ impl Standby {
 }
 
 impl PoolProcesses {
+    /// Leaves the pool out for now, for the reason `why`: its zygote, whose socket `front` is for
+    /// the front, stands by until the generation serves.
+    pub(in crate::supervisor) fn set_aside(&mut self, front: Option<SeqPacket>, why: String) {
+        self.is_left_out = true;
+        self.start_failure = Some(why);
+        if let (Some(zygote), Some(front)) = (self.zygote.take(), front) {
+            self.standby.put(ReadyZygote { zygote, front });
+        }
+    }
+
+    /// Has the zygote that was set aside serve, if PHP has started in it. Until then the front does
+    /// not know it, and answers requests with 503.
+    pub(in crate::supervisor) fn bring_back(&mut self, now: Instant) {
+        if self.is_set_aside() && self.standby.is_ready() {
+            self.due = Some(now);
+        }
+    }
+
+    /// Returns whether the only zygote was set aside.
+    fn is_set_aside(&self) -> bool {
+        self.zygote.is_none() && self.due.is_none() && self.standby.zygote.is_some()
+    }
+
     /// Lets a zygote stand by from some time on. Call it when the pool serves.
     pub(in crate::supervisor) fn want_standby(&mut self, now: Instant) {
         if self.plan.as_ref().is_some_and(|plan| plan.standby) {
@@ -131,7 +154,8 @@ impl PoolProcesses {
     pub(in crate::supervisor) fn standby_due(&self) -> Option<Instant> {
         let is_ready = self.zygote.as_ref().is_some_and(|zygote| zygote.ready.is_some());
         let is_missing = self.standby.zygote.is_none() && self.standby.twin.is_none();
-        self.standby.due.filter(|_| is_ready && is_missing)
+        let is_wanted = self.plan.as_ref().is_some_and(|plan| plan.standby);
+        self.standby.due.filter(|_| is_wanted && is_ready && is_missing)
     }
 
     fn start_standby(&mut self, environment: &Environment) -> io::Result<()> {
@@ -224,14 +248,21 @@ impl Supervisor {
 
     /// Reads the report of a zygote that stands by.
     pub(in crate::supervisor) fn handle_standby(&mut self, number: u64, position: usize) {
-        let pool = self
-            .generation(number)
-            .and_then(|generation| generation.pools.get_mut(position));
-        if let Some(ready) = pool.and_then(|pool| pool.standby.zygote.as_mut())
+        let Some(generation) = self.generation(number) else {
+            return;
+        };
+        let is_serving = generation.phase == GenerationPhase::Serving;
+        let Some(pool) = generation.pools.get_mut(position) else {
+            return;
+        };
+        if let Some(ready) = pool.standby.zygote.as_mut()
             && ready.zygote.listen().is_err()
         {
             // A message is malformed. The death is handled as any other.
             let _ = ready.zygote.pid.signal_group(SIGKILL);
+        }
+        if is_serving {
+            pool.bring_back(Instant::now());
         }
     }
 
@@ -250,10 +281,18 @@ impl Supervisor {
         let Some(pool) = generation.pools.get_mut(position) else {
             return;
         };
+        let was_set_aside = pool.is_set_aside();
         let Some(ReadyZygote { mut zygote, .. }) = pool.standby.zygote.take() else {
             return;
         };
         zygote.end_group();
+        if is_serving && was_set_aside {
+            let why_not = pool.why_not_started(zygote.failed.take().as_deref(), (pid, exit));
+            pool.start_failed(Instant::now());
+            pool.start_failure = Some(why_not.clone());
+            let name = pool.name.clone();
+            return self.say_of(Level::Error, &name, &why_not);
+        }
         if is_serving {
             let now = Instant::now();
             let failed = zygote.failed.take();
