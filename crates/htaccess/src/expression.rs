@@ -12,6 +12,7 @@
 use crate::evaluation_context::EvaluationContext;
 use crate::pattern::Captures;
 use crate::transaction::Transaction;
+use crate::work;
 use evaluate::ExpressionEvaluation;
 pub use text::StringExpression;
 use tree::{Condition, ExpressionWord};
@@ -120,6 +121,8 @@ impl Expression {
         };
         let holds = evaluation.holds(condition, 0)?;
         for field in evaluation.vary.unwrap_or_default() {
+            let vary = transaction.state.fields.value(b"Vary").map_or(0, <[u8]>::len);
+            transaction.client.meter().note(3 * work::bytes(vary));
             transaction.state.vary_on(&field);
         }
         Ok(holds)

@@ -78,4 +78,4 @@ pub use scope::CompileContext;
 pub use settings::DirectiveSettings;
 pub use transaction::{RequestState, Transaction};
 pub use variables::{SERVER_ADMIN, SERVER_SOFTWARE};
-pub use work::{Meter, WorkBudget};
+pub use work::{Exhausted, Meter, WorkBudget};

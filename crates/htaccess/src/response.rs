@@ -10,6 +10,7 @@
 //! both tables become one                    Vary once, charset by AddDefaultCharset
 //! ```
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use howdah_http::{ResponseHead, Status, members};
@@ -84,12 +85,13 @@ pub(crate) fn choose_filters(
     filter::choose(tx, &in_force, context, head, length)
 }
 
-/// Returns whether [`respond`] may take long: there are patterns or expressions to evaluate.
-pub fn may_take_long(settings: &DirectiveSettings) -> bool {
+/// Returns whether [`respond`] may take long for a head of so many fields: there are patterns or
+/// expressions to evaluate, or many fields to compare.
+pub fn may_take_long(settings: &DirectiveSettings, fields: usize) -> bool {
     settings
         .headers
         .as_ref()
-        .is_some_and(|headers| headers.response_may_take_long())
+        .is_some_and(|headers| headers.response_may_take_long(fields))
         || settings.filter.as_ref().is_some_and(|filter| filter.has_expressions())
 }
 
@@ -233,14 +235,9 @@ fn languages(found: &[Vec<u8>], head: &mut ResponseHead) {
     if found.is_empty() {
         return;
     }
-    let mut all: Vec<&[u8]> = found.iter().map(Vec::as_slice).collect();
-    let named = head.fields.value(b"content-language").map(<[u8]>::to_vec).unwrap_or_default();
-    for language in members(&named) {
-        if !all.iter().any(|known| known.eq_ignore_ascii_case(language)) {
-            all.push(language);
-        }
-    }
-    let value = all.join(&b',');
+    let named = head.fields.value(b"content-language").unwrap_or_default();
+    let all = found.iter().map(Vec::as_slice).chain(members(named));
+    let value = distinct(all).join(&b',');
     head.fields.set(b"Content-Language", &value);
 }
 
@@ -255,19 +252,36 @@ fn one_vary(head: &mut ResponseHead) {
     if is_one {
         return;
     }
-    let mut names: Vec<&[u8]> = Vec::new();
     let words = head
         .fields
         .values(b"vary")
         .flat_map(|value| value.split(|byte| b", \t".contains(byte)));
-    for name in words.filter(|name| !name.is_empty()) {
-        if !names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
-            names.push(name);
-        }
-    }
-    let value = names.join(&b',');
+    let value = distinct(words.filter(|name| !name.is_empty())).join(&b',');
     head.fields.set(b"Vary", &value);
 }
+
+/// Returns each name once, without regard to case. The time grows with the number of names, which a
+/// script decides.
+fn distinct<'n>(names: impl Iterator<Item = &'n [u8]>) -> Vec<&'n [u8]> {
+    let (mut found, mut known): (Vec<&[u8]>, HashSet<Vec<u8>>) = (Vec::new(), HashSet::new());
+    for name in names {
+        let is_new = if found.len() < FEW_NAMES {
+            !found.iter().any(|known| known.eq_ignore_ascii_case(name))
+        } else {
+            if known.is_empty() {
+                known.extend(found.iter().map(|name| name.to_ascii_lowercase()));
+            }
+            known.insert(name.to_ascii_lowercase())
+        };
+        if is_new {
+            found.push(name);
+        }
+    }
+    found
+}
+
+/// The names that are compared one by one.
+const FEW_NAMES: usize = 16;
 
 /// Applies AddDefaultCharset to plain text and HTML without a charset.
 fn default_charset(settings: &DirectiveSettings, head: &mut ResponseHead) {

@@ -10,6 +10,7 @@ use crate::merge::{SharedConfig, merged};
 use crate::mistake::Mistake;
 use crate::module::ModuleConfig;
 use crate::modules::all_modules;
+use crate::work::{self, Exhausted, Meter};
 
 pub use sections::{Branch, ConditionalSection, FileNames, FilesSection};
 pub use server::ServerSettings;
@@ -28,6 +29,9 @@ macro_rules! settings {
             pub conditions: Vec<Arc<ConditionalSection>>,
             /// A directive in force that cannot be honoured: what it covers is answered with 500.
             pub refused: Option<Arc<Mistake>>,
+            /// An estimate of what copying the settings costs: their directives, with long lines
+            /// counted several times.
+            pub(crate) weight: u64,
         }
 
         impl DirectiveSettings {
@@ -38,7 +42,21 @@ macro_rules! settings {
                     files: joined(&self.files, &add.files),
                     conditions: joined(&self.conditions, &add.conditions),
                     refused: self.refused.as_ref().or(add.refused.as_ref()).cloned(),
+                    weight: self.weight + add.weight,
                 }
+            }
+
+            /// As [`merge`](DirectiveSettings::merge); the work is counted.
+            ///
+            /// # Errors
+            /// Where it is too much.
+            pub fn merge_counted(
+                &self,
+                add: &DirectiveSettings,
+                meter: Meter<'_>,
+            ) -> Result<DirectiveSettings, Exhausted> {
+                meter.spend(work::MERGING * (self.weight + add.weight))?;
+                Ok(self.merge(add))
             }
 
             /// Returns whether nothing is configured.

@@ -1,5 +1,6 @@
 //! A request as Apache's modules see and change it (`request_rec`).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use howdah_http::{Fields, Method, ResponseHead, Status};
@@ -8,6 +9,7 @@ use crate::client::ClientRequest;
 use crate::media_type::MediaType;
 use crate::mistake::Place;
 use crate::trace::{Trace, TraceEvent};
+use crate::work;
 
 /// A request on its way through the phases.
 #[derive(Debug)]
@@ -121,12 +123,44 @@ pub enum Denial {
 impl RequestState {
     /// Sets a variable. A variable that exists keeps the case of its name.
     pub fn set_variable(&mut self, name: &[u8], value: &[u8]) {
-        if self.env.value(name) == Some(value) {
-            return;
-        }
         let known = self.env.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        let known = known.map(|(known, _)| known.to_vec());
-        self.env.set(known.as_deref().unwrap_or(name), value);
+        match known {
+            None => self.env.push(name, value),
+            Some((_, before)) if before == value => {}
+            Some((known, _)) => {
+                let known = known.to_vec();
+                self.env.set(&known, value);
+            }
+        }
+    }
+
+    /// Sets many variables, each as [`set_variable`](RequestState::set_variable) does, in a time
+    /// that grows with their number and not with its square. The last value of a name counts.
+    pub fn set_variables(&mut self, variables: &Fields) {
+        if variables.len() * self.env.len() <= FEW_COMPARISONS {
+            return variables.iter().for_each(|(name, value)| self.set_variable(name, value));
+        }
+        let lower = |name: &[u8]| name.to_ascii_lowercase();
+        let mut last: HashMap<Vec<u8>, (usize, Option<Vec<u8>>)> = HashMap::new();
+        for (at, (name, _)) in variables.iter().enumerate() {
+            last.insert(lower(name), (at, None));
+        }
+        let mut kept = Fields::with_capacity(self.env.len() + last.len(), self.env.length());
+        for (name, value) in self.env.iter() {
+            match last.get_mut(&lower(name)) {
+                Some((_, spelling)) => drop(spelling.get_or_insert_with(|| name.to_vec())),
+                None => kept.push(name, value),
+            }
+        }
+        for (at, (name, value)) in variables.iter().enumerate() {
+            match last.get(&lower(name)) {
+                Some((last, spelling)) if *last == at => {
+                    kept.push(spelling.as_deref().unwrap_or(name), value);
+                }
+                _ => {}
+            }
+        }
+        self.env = kept;
     }
 
     /// Returns the value of Content-Type: media type and charset. `None` if the media type is not
@@ -161,11 +195,33 @@ impl RequestState {
     }
 }
 
+/// The names that are compared one by one where several variables are set.
+const FEW_COMPARISONS: usize = 1_000;
+
 impl<'r> Transaction<'r> {
     /// Returns the first value of a request field, after RequestHeader. `None` if the request has
     /// no such field.
     pub fn request_field(&self, name: &[u8]) -> Option<&[u8]> {
         self.fields_named(name).value(name)
+    }
+
+    /// Returns the value of a variable. `None` if it is not set.
+    pub fn variable(&self, name: &[u8]) -> Option<&[u8]> {
+        self.client.meter().note(work::comparing(self.state.env.len(), name));
+        self.state.env.value(name)
+    }
+
+    /// Sets a variable. A variable that exists keeps the case of its name.
+    pub fn set_variable(&mut self, name: &[u8], value: &[u8]) {
+        let compared = 2 * work::comparing(self.state.env.len(), name);
+        self.client.meter().note(compared + work::bytes(value.len()));
+        self.state.set_variable(name, value);
+    }
+
+    /// Removes a variable.
+    pub fn unset_variable(&mut self, name: &[u8]) {
+        self.client.meter().note(work::comparing(self.state.env.len(), name));
+        self.state.env.remove(name);
     }
 
     /// Returns every value of a request field, after RequestHeader.
@@ -174,6 +230,7 @@ impl<'r> Transaction<'r> {
     }
 
     fn fields_named(&self, name: &[u8]) -> &Fields {
+        self.client.meter().note(work::comparing(self.request_field_count(), name));
         let edited = self.state.request_fields.as_ref();
         edited.unwrap_or_else(|| self.client.fields_named(name))
     }
@@ -252,5 +309,34 @@ impl<'r> Transaction<'r> {
             return meter.blame(place);
         }
         self.state.complaints.push((place.cloned(), what.into()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A script's variables, set at once, are as if they were set one after the other.
+    #[test]
+    fn thousands_of_variables_are_set_at_once() {
+        let mut one_by_one = RequestState::default();
+        (0..300).for_each(|n: u32| one_by_one.env.push(format!("A{}", n % 200).as_bytes(), b"x"));
+        let mut at_once = one_by_one.clone();
+        let mut variables = Fields::new();
+        for number in 0..400 {
+            let name = format!("a{}", (3 * number) % 350);
+            variables.push(name.as_bytes(), number.to_string().as_bytes());
+        }
+        variables.iter().for_each(|(name, value)| one_by_one.set_variable(name, value));
+        at_once.set_variables(&variables);
+        let lines = |state: &RequestState| -> Vec<String> {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            state.env.iter().map(|(name, value)| text(name) + "=" + &text(value)).collect()
+        };
+        assert_eq!(lines(&at_once), lines(&one_by_one));
+        assert_eq!(at_once.env.len(), 350);
+        let mut few = RequestState::default();
+        few.set_variables(&variables);
+        assert_eq!(few.env.len(), 350);
     }
 }

@@ -180,7 +180,7 @@ pub(crate) fn tls_variable<'t>(
     let found = if capitals.starts_with(b"SSL_") {
         transaction.client.tls_variable(&capitals)
     } else if capitals.starts_with(b"ENV:") {
-        transaction.state.env.value(&name[4..]).map(Cow::Borrowed)
+        transaction.variable(&name[4..]).map(Cow::Borrowed)
     } else if capitals.starts_with(b"HTTP:") {
         Some(field_value(transaction, &name[5..]))
     } else if let Some(field) = field(&capitals) {

@@ -7,6 +7,7 @@
 
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::mistake::Place;
 
@@ -20,6 +21,8 @@ pub struct WorkBudget {
     place: OnceCell<Option<Arc<Place>>>,
     jit: bool,
     counts_places: bool,
+    /// Set by another thread when nobody waits for the result any more.
+    abandoned: Option<Arc<AtomicBool>>,
 }
 
 /// Counts work against a [`WorkBudget`]; or against none, where directives are compiled.
@@ -43,8 +46,22 @@ pub const SHALLOW: usize = 16;
 pub const ROUND: u64 = 1_000;
 /// Steps of preparing the search among many rules or redirects, for each of them.
 pub const INDEXING: u64 = 500;
+/// Steps of copying one directive's part of the settings.
+pub const MERGING: u64 = 16;
 /// Steps of one rule, condition or field, beside its patterns.
 pub const RULE: u64 = 8;
+
+/// Returns the steps of comparing `name` with the names of so many fields or variables.
+#[inline]
+pub fn comparing(fields: usize, name: &[u8]) -> u64 {
+    fields as u64 * (1 + name.len() as u64 / 32) / 2
+}
+
+/// Returns the steps of copying or looking at so many bytes.
+#[inline]
+pub fn bytes(length: usize) -> u64 {
+    length as u64 / 16
+}
 
 impl WorkBudget {
     /// Returns a budget of `most` steps.
@@ -56,6 +73,7 @@ impl WorkBudget {
             place: OnceCell::new(),
             jit: false,
             counts_places: true,
+            abandoned: None,
         }
     }
 
@@ -77,6 +95,20 @@ impl WorkBudget {
     /// Returns the budget for patterns that PCRE2 translates to machine code, if `jit`.
     pub fn with_jit(self, jit: bool) -> WorkBudget {
         WorkBudget { jit, ..self }
+    }
+
+    /// Returns the budget for an evaluation that is given up, as if the budget were used up, once
+    /// `abandoned` is set.
+    pub fn until(self, abandoned: Arc<AtomicBool>) -> WorkBudget {
+        WorkBudget { abandoned: Some(abandoned), ..self }
+    }
+
+    /// Returns whether nobody waits for the result any more.
+    #[inline]
+    fn is_abandoned(&self) -> bool {
+        self.abandoned
+            .as_ref()
+            .is_some_and(|abandoned| abandoned.load(Ordering::Relaxed))
     }
 
     /// Returns the meter that counts against the budget.
@@ -119,11 +151,11 @@ impl<'b> Meter<'b> {
             return Ok(());
         };
         match budget.left.get().checked_sub(steps) {
-            Some(left) => {
+            Some(left) if !budget.is_abandoned() => {
                 budget.left.set(left);
                 Ok(())
             }
-            None => {
+            _ => {
                 budget.left.set(0);
                 budget.is_exhausted.set(true);
                 Err(Exhausted)
@@ -196,5 +228,15 @@ mod tests {
         assert_eq!(budget.meter().spend(2), Err(Exhausted));
         assert_eq!(budget.meter().spend(1), Err(Exhausted), "what is left cannot be spent either");
         assert_eq!(Meter::unlimited().spend(u64::MAX), Ok(()));
+    }
+
+    #[test]
+    fn an_evaluation_that_nobody_waits_for_ends() {
+        let abandoned = Arc::new(AtomicBool::new(false));
+        let budget = WorkBudget::new(100).until(Arc::clone(&abandoned));
+        assert_eq!(budget.meter().spend(60), Ok(()));
+        abandoned.store(true, Ordering::Relaxed);
+        assert_eq!(budget.meter().spend(1), Err(Exhausted));
+        assert!(budget.is_exhausted());
     }
 }

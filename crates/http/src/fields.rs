@@ -14,6 +14,8 @@ pub struct Fields {
     lines: Vec<Line>,
     /// The arena is the section of a message as it was received.
     is_section: bool,
+    /// Bytes of removed lines that are still in the arena.
+    removed: u32,
 }
 
 /// The place of one line's name and value in the arena. Invariant: `name_start <= name_end <=
@@ -33,6 +35,7 @@ impl Fields {
             bytes: Vec::new(),
             lines: Vec::new(),
             is_section: false,
+            removed: 0,
         }
     }
 
@@ -43,6 +46,7 @@ impl Fields {
             bytes: Vec::with_capacity(bytes),
             lines: Vec::with_capacity(lines),
             is_section: false,
+            removed: 0,
         }
     }
 
@@ -73,6 +77,7 @@ impl Fields {
         self.bytes.clear();
         self.lines.clear();
         self.is_section = false;
+        self.removed = 0;
     }
 
     /// Appends a line, even where the name is present already. Bytes from outside must go through
@@ -122,15 +127,23 @@ impl Fields {
         self.lines.iter().any(|line| self.is_named(line, name))
     }
 
-    /// Removes every line of that name. Returns whether there was one. The bytes stay in the arena
-    /// until `clear`.
+    /// Removes every line of that name. Returns whether there was one. Their bytes stay in the
+    /// arena until they are more than half of it.
     pub fn remove(&mut self, name: &[u8]) -> bool {
         let before = self.lines.len();
         self.is_section = false;
-        let bytes = &self.bytes;
+        let (bytes, mut removed) = (&self.bytes, self.removed);
         self.lines.retain(|line| {
-            !slice(bytes, line.name_start, line.name_end).eq_ignore_ascii_case(name)
+            let stays = !slice(bytes, line.name_start, line.name_end).eq_ignore_ascii_case(name);
+            if !stays {
+                removed += line.length();
+            }
+            stays
         });
+        self.removed = removed;
+        if removed > MOST_REMOVED && removed as usize > self.bytes.len() / 2 {
+            self.compact();
+        }
         self.lines.len() != before
     }
 
@@ -138,6 +151,16 @@ impl Fields {
     pub fn set(&mut self, name: &[u8], value: &[u8]) {
         self.remove(name);
         self.push(name, value);
+    }
+
+    /// Copies the lines to a new arena, without the bytes of removed ones. That costs no more than
+    /// the lines that were removed since the last time.
+    #[cold]
+    fn compact(&mut self) {
+        let live = self.lines.iter().map(|line| line.length() as usize).sum();
+        let mut compacted = Fields::with_capacity(self.lines.len(), live);
+        self.iter().for_each(|(name, value)| compacted.push(name, value));
+        *self = compacted;
     }
 
     /// The number of lines.
@@ -156,10 +179,11 @@ impl Fields {
         self.lines.get(index).map(|line| self.value_of(line))
     }
 
-    /// Returns the bytes of all names and values held, an upper bound of their size on the wire
-    /// without separators.
-    pub(crate) fn arena_length(&self) -> usize {
-        self.bytes.len()
+    /// Returns an upper bound of the bytes of all names and values, without separators unless the
+    /// lines are as received.
+    #[inline]
+    pub fn length(&self) -> usize {
+        self.bytes.len() - self.removed as usize
     }
 
     /// Returns the arena and the lines, for a parser that fills both at once. Every line pushed
@@ -183,6 +207,13 @@ impl Fields {
     #[inline]
     fn value_of(&self, line: &Line) -> &[u8] {
         slice(&self.bytes, line.value_start, line.value_end)
+    }
+}
+
+impl Line {
+    /// The bytes of name and value.
+    fn length(&self) -> u32 {
+        self.name_end - self.name_start + self.value_end - self.value_start
     }
 }
 
@@ -214,6 +245,10 @@ fn slice(bytes: &[u8], start: u32, end: u32) -> &[u8] {
     &bytes[start as usize..end as usize]
 }
 
+/// The bytes of removed lines that an arena keeps at least. Heads of usual messages are never
+/// copied.
+const MOST_REMOVED: u32 = 4096;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,9 +275,9 @@ mod tests {
     }
 
     #[test]
-    fn the_arena_has_every_name_and_value() {
-        assert_eq!(Fields::new().arena_length(), 0);
-        assert_eq!(fields(&[("Name", "value"), ("x", "")]).arena_length(), 10);
+    fn the_length_is_that_of_every_name_and_value() {
+        assert_eq!(Fields::new().length(), 0);
+        assert_eq!(fields(&[("Name", "value"), ("x", "")]).length(), 10);
     }
 
     #[test]
@@ -267,6 +302,33 @@ mod tests {
         assert!(lines.remove(b"B"));
         assert!(!lines.remove(b"B"));
         assert_eq!(lines.len(), 1);
+    }
+
+    /// A field whose value grows by a word at a time, as with `Header append`, beside others.
+    #[test]
+    fn values_that_were_replaced_take_no_more_memory_than_those_that_are_there() {
+        let mut lines = Fields::new();
+        (0..100).for_each(|number: u32| lines.push(format!("x{number}").as_bytes(), b"y"));
+        let (mut value, mut copied) = (Vec::new(), 0);
+        for _ in 0..5_000 {
+            value.extend_from_slice(b", word");
+            let arena = lines.bytes.as_ptr();
+            lines.set(b"Vary", &value);
+            copied += if arena == lines.bytes.as_ptr() {
+                0
+            } else {
+                lines.length()
+            };
+            let most = 2 * lines.length() + MOST_REMOVED as usize + value.len();
+            assert!(lines.bytes.len() <= most, "{} of {most}", lines.bytes.len());
+        }
+        assert!(copied < 5_000 * value.len(), "{copied} bytes were moved");
+        assert_eq!(lines.value(b"vary"), Some(&value[..]));
+        assert_eq!((lines.len(), lines.value(b"X99")), (101, Some(&b"y"[..])));
+        assert_eq!(lines.length(), 100 + 290 + 4 + value.len());
+        lines.remove(b"vary");
+        lines.clear();
+        assert_eq!(lines.length(), 0);
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl Request {
             }
             request.fields.push(name, value);
         }
-        let is_long = request.fields.arena_length() > limits.fields_total;
+        let is_long = request.fields.length() > limits.fields_total;
         match is_long || request.fields.len() > limits.field_count {
             true => Err(Refusal::bad("fields over their limits")),
             false => Ok(request),

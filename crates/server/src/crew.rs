@@ -7,6 +7,7 @@
 mod job_queue;
 
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{fmt, io, panic, thread};
@@ -62,6 +63,20 @@ impl<T: 'static> Crew<T> {
         bounds: QueueBounds,
         make: impl Fn() -> T + Send + Clone + 'static,
     ) -> io::Result<Crew<T>> {
+        Crew::start_each(name, threads, bounds, make, || ())
+    }
+
+    /// As [`start`](Crew::start). Each thread calls `begin` first.
+    ///
+    /// # Errors
+    /// As [`start`](Crew::start).
+    pub(crate) fn start_each(
+        name: &str,
+        threads: usize,
+        bounds: QueueBounds,
+        make: impl Fn() -> T + Send + Clone + 'static,
+        begin: fn(),
+    ) -> io::Result<Crew<T>> {
         let jobs = Jobs {
             queue: JobQueue::new(bounds),
             idle: 0,
@@ -76,7 +91,10 @@ impl<T: 'static> Crew<T> {
         for number in 0..threads {
             let (board, make) = (Arc::clone(&crew.board), make.clone());
             let builder = thread::Builder::new().name(format!("{name}-{number}"));
-            builder.spawn(move || board.work(make))?;
+            builder.spawn(move || {
+                begin();
+                board.work(make);
+            })?;
         }
         Ok(crew)
     }
@@ -91,15 +109,41 @@ impl<T: 'static> Crew<T> {
         origin: JobOrigin,
         job: impl FnOnce(&mut T) -> R + Send + 'static,
     ) -> Result<R, CrewFull> {
+        self.run_while_awaited(origin, |tools, _| job(tools)).await
+    }
+
+    /// As [`run`](Crew::run). The job gets a flag that is set when its caller no longer waits.
+    ///
+    /// # Errors
+    /// As [`run`](Crew::run).
+    pub(crate) async fn run_while_awaited<R: Send + 'static>(
+        &self,
+        origin: JobOrigin,
+        job: impl FnOnce(&mut T, Arc<AtomicBool>) -> R + Send + 'static,
+    ) -> Result<R, CrewFull> {
+        let awaited = Awaited::default();
+        let is_abandoned = Arc::clone(&awaited.is_abandoned);
         let (sender, receiver) = oneshot::channel();
         let job = move |tools: &mut T| {
             if !sender.is_closed() {
                 // A caller that is gone needs no result.
-                let _ = sender.send(job(tools));
+                let _ = sender.send(job(tools, is_abandoned));
             }
         };
         self.board.push(origin, Box::new(job))?;
         receiver.await.map_err(|_| CrewFull)
+    }
+}
+
+/// Sets its flag when it is dropped.
+#[derive(Default)]
+struct Awaited {
+    is_abandoned: Arc<AtomicBool>,
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        self.is_abandoned.store(true, Ordering::Relaxed);
     }
 }
 
@@ -279,6 +323,30 @@ mod tests {
             tokio::task::yield_now().await;
         }
         assert_eq!(crew.run(origin(1), |_| 7).await, Ok(7), "with new ones");
+    }
+
+    #[tokio::test]
+    async fn a_job_that_nobody_waits_for_any_more_is_told() {
+        let crew = Arc::new(Crew::start("test", 1, BOUNDS, || ()).unwrap());
+        let (began, has_begun) = oneshot::channel();
+        let (told, was_told) = oneshot::channel();
+        let waiting = {
+            let crew = Arc::clone(&crew);
+            tokio::spawn(async move {
+                let job = move |_: &mut (), is_abandoned: Arc<AtomicBool>| {
+                    began.send(is_abandoned.load(Ordering::Relaxed)).unwrap();
+                    while !is_abandoned.load(Ordering::Relaxed) {
+                        std::thread::yield_now();
+                    }
+                    told.send(()).unwrap();
+                };
+                crew.run_while_awaited(origin(1), job).await
+            })
+        };
+        assert_eq!(has_begun.await, Ok(false));
+        waiting.abort();
+        was_told.await.unwrap();
+        assert_eq!(crew.run(origin(1), |_| 7).await, Ok(7), "the thread is free again");
     }
 
     #[tokio::test]

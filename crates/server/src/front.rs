@@ -336,7 +336,10 @@ fn evaluators(directives: Arc<DirectiveCache>) -> io::Result<Crew<FileStore>> {
         ..howdah_files::StoreLimits::default()
     };
     let store = move || FileStore::with_directives(limits, Arc::clone(&directives));
-    Crew::start("directives", threads, bounds, store)
+    Crew::start_each("directives", threads, bounds, store, || {
+        // With the priority of the event loops they would only be slower neighbours.
+        let _ = howdah_sys::schedule::yield_to_other_threads();
+    })
 }
 
 /// Starts the threads that ask the disk where an event loop would have to wait for it. One site

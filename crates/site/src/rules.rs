@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use howdah_htaccess::modules::core::Options;
 use howdah_htaccess::settings::{ConditionalSection, FilesSection, ServerSettings};
-use howdah_htaccess::{Compiled, DirectiveSettings, Mistake};
+use howdah_htaccess::{Compiled, DirectiveSettings, Exhausted, Meter, Mistake};
 
 use crate::phases::handler::ABOVE;
 
@@ -122,15 +122,22 @@ impl Rules {
 
     /// Returns the settings where these `<Files>` sections apply, by their numbers in
     /// [`DirectiveSettings::files`].
-    pub(crate) fn with_files(&self, numbers: &[u16]) -> Rc<SettingsInForce> {
+    ///
+    /// # Errors
+    /// Where merging them takes too much work.
+    pub(crate) fn with_files(
+        &self,
+        numbers: &[u16],
+        meter: Meter<'_>,
+    ) -> Result<Rc<SettingsInForce>, Exhausted> {
         if numbers.is_empty() {
-            return Rc::clone(&self.folder);
+            return Ok(Rc::clone(&self.folder));
         }
         variant(&self.by_files, numbers, || {
             let sections = numbers.iter().filter_map(|number| self.file_section(*number));
-            let merged = together(sections.map(|section| &section.settings));
+            let merged = together(sections.map(|section| &section.settings), meter)?;
             let pending = [&self.settings().conditions[..], &merged.conditions].concat();
-            self.folder.closer(&merged, pending)
+            self.folder.closer(&merged, pending, meter)
         })
     }
 
@@ -153,14 +160,21 @@ impl SettingsInForce {
     /// Returns the settings where these branches of the pending conditions apply: one number for
     /// each condition, [`NO_BRANCH`] where none does. The conditions inside those branches are
     /// pending then.
-    pub(crate) fn with_branches(&self, numbers: &[u16]) -> Rc<SettingsInForce> {
+    ///
+    /// # Errors
+    /// Where merging them takes too much work.
+    pub(crate) fn with_branches(
+        &self,
+        numbers: &[u16],
+        meter: Meter<'_>,
+    ) -> Result<Rc<SettingsInForce>, Exhausted> {
         variant(&self.by_branches, numbers, || {
             let branches = self.pending.iter().zip(numbers);
             let branches =
                 branches.filter_map(|(section, number)| section.branches.get(usize::from(*number)));
-            let merged = together(branches.map(|branch| &branch.settings));
+            let merged = together(branches.map(|branch| &branch.settings), meter)?;
             let nested = merged.conditions.clone();
-            self.closer(&merged, nested)
+            self.closer(&merged, nested, meter)
         })
     }
 
@@ -168,16 +182,17 @@ impl SettingsInForce {
         &self,
         sections: &DirectiveSettings,
         pending: Vec<Arc<ConditionalSection>>,
-    ) -> Rc<SettingsInForce> {
+        meter: Meter<'_>,
+    ) -> Result<Rc<SettingsInForce>, Exhausted> {
         let sets_handler = sections.core.as_ref().is_some_and(|core| core.sets_handler());
-        let settings = self.settings.merge(sections);
-        Rc::new(SettingsInForce {
+        let settings = self.settings.merge_counted(sections, meter)?;
+        Ok(Rc::new(SettingsInForce {
             is_silent: settings.is_silent(),
             settings: Arc::new(settings),
             pending: pending.into(),
             section_sets_handler: self.section_sets_handler || sets_handler,
             by_branches: Variants::beside(&self.by_branches),
-        })
+        }))
     }
 }
 
@@ -193,26 +208,29 @@ impl Variants {
 
 /// Sections are merged with each other before they are merged with the folder's settings, as httpd
 /// does it.
-fn together<'s>(mut sections: impl Iterator<Item = &'s DirectiveSettings>) -> DirectiveSettings {
+fn together<'s>(
+    mut sections: impl Iterator<Item = &'s DirectiveSettings>,
+    meter: Meter<'_>,
+) -> Result<DirectiveSettings, Exhausted> {
     let first = sections.next().cloned().unwrap_or_default();
-    sections.fold(first, |merged, section| merged.merge(section))
+    sections.try_fold(first, |merged, section| merged.merge_counted(section, meter))
 }
 
 /// Returns the variant for `numbers`, made on first use.
 fn variant(
     known: &Variants,
     numbers: &[u16],
-    make: impl FnOnce() -> Rc<SettingsInForce>,
-) -> Rc<SettingsInForce> {
+    make: impl FnOnce() -> Result<Rc<SettingsInForce>, Exhausted>,
+) -> Result<Rc<SettingsInForce>, Exhausted> {
     if let Some((_, found)) = known.known.borrow().iter().find(|(key, _)| **key == *numbers) {
-        return Rc::clone(found);
+        return Ok(Rc::clone(found));
     }
-    let made = make();
+    let made = make()?;
     if known.count.get() < MOST_VARIANTS {
         known.count.set(known.count.get() + 1);
         known.known.borrow_mut().push((numbers.into(), Rc::clone(&made)));
     }
-    made
+    Ok(made)
 }
 
 /// The number of a condition of which no branch applies.
@@ -244,11 +262,12 @@ mod tests {
         let rules = Rules::below(None, own);
         for files in 0..64_u16 {
             let numbers: Vec<u16> = (0..12).filter(|number| files >> number & 1 == 1).collect();
-            let in_force = rules.with_files(&numbers);
+            let in_force = rules.with_files(&numbers, Meter::unlimited()).unwrap();
             for branches in 0..8_u16 {
                 let numbers = [0, 1, 2].map(|place| branches >> place & 1);
-                let closer = in_force.with_branches(&numbers);
-                closer.with_branches(&vec![0; closer.pending.len()]);
+                let closer = in_force.with_branches(&numbers, Meter::unlimited()).unwrap();
+                let all = vec![0; closer.pending.len()];
+                closer.with_branches(&all, Meter::unlimited()).unwrap();
             }
         }
         let tables = rules.by_files.known.borrow();

@@ -1,8 +1,11 @@
-//! Scheduler statistics of a process: its time on a processor, and its time waiting for one.
+//! Scheduler statistics of a process: its time on a processor, and its time waiting for one. The
+//! priority of a thread.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+
+use crate::check;
 
 /// `/proc/self/schedstat`, kept open.
 #[derive(Debug)]
@@ -39,6 +42,21 @@ impl ScheduleMeter {
     }
 }
 
+/// Gives the calling thread a lower priority than the threads of the process have: a third of their
+/// share of a processor, where there are not enough processors for all.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn yield_to_other_threads() -> io::Result<()> {
+    // SAFETY: no memory arguments; 0 is the calling thread, as each thread has a priority.
+    let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+    // SAFETY: as before. -1 is a priority and no failure in `nice`, and the kernel bounds the sum.
+    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice + STEPS_BELOW) }).map(drop)
+}
+
+/// A fifth of what `nice` can lower a priority by.
+const STEPS_BELOW: libc::c_int = 5;
+
 fn parse(text: &[u8]) -> Option<CpuTimes> {
     let mut numbers = std::str::from_utf8(text).ok()?.split_ascii_whitespace().map(str::parse);
     Some(CpuTimes {
@@ -59,6 +77,19 @@ mod tests {
         );
         assert_eq!(parse(b"992697"), None);
         assert_eq!(parse(b"a b c"), None);
+    }
+
+    #[test]
+    fn one_thread_yields_to_the_others() {
+        // SAFETY: no memory arguments; 0 is the calling thread.
+        let nice = || unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+        let before = nice();
+        let yielding = std::thread::spawn(move || {
+            yield_to_other_threads().unwrap();
+            nice()
+        });
+        assert_eq!(yielding.join().unwrap(), (before + STEPS_BELOW).min(19));
+        assert_eq!(nice(), before);
     }
 
     #[test]

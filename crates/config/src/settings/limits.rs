@@ -93,9 +93,10 @@ section! {
         htaccess_size ("htaccess_size"): u64 as Size<u64> = 4 << 20,
             "The longest lists of robots and addresses have some hundred kilobytes.";
         /// Work that directives may take for one request, in steps: roughly those of PCRE2, plus
-        /// the rules that are tried, the bytes that are looked at, the files that are asked for and
-        /// the sub-requests. `howdah explain` shows the steps of a URL. Beyond it: 500, and the
-        /// place of the directive in the error log.
+        /// the rules that are tried, the fields and variables that names are compared with, the
+        /// bytes that are looked at or copied, the files that are asked for and the sub-requests.
+        /// `howdah explain` shows the steps of a URL. Beyond it: 500, and the place of the
+        /// directive in the error log.
         htaccess_work ("htaccess_work"): u64 as AtLeast<u64, 1_000> = 50_000_000,
             "A hundred times what the costliest ordinary rules take, and at worst about a second \
              of a processor.";

@@ -213,6 +213,7 @@ impl<'c> Compiler<'c> {
             }
             Support::Full | Support::Differs(_) => {}
         }
+        settings.weight += 1 + item.raw.len() as u64 / 32;
         let place = self.place(item);
         let mut call = DirectiveCall {
             name: &item.name,

@@ -6,6 +6,7 @@ use sha1::Sha1;
 use super::evaluate::ExpressionEvaluation;
 use crate::escape::push_uri;
 use crate::variables::{field_value, tls_variable};
+use crate::work::comparing;
 
 /// A function of one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,9 +67,15 @@ impl Function {
         out: &mut Vec<u8>,
     ) {
         let state = &evaluation.transaction.state;
+        let transaction = &evaluation.transaction;
+        let variable = || transaction.variable(argument);
+        let note = || {
+            transaction.client.meter().note(comparing(state.notes.len(), argument));
+            state.notes.value(argument)
+        };
         match self {
             Function::OsEnv => append(evaluation.context.host().variable(argument).as_deref(), out),
-            Function::Env => match state.notes.value(argument).or(state.env.value(argument)) {
+            Function::Env => match note().or_else(variable) {
                 Some(value) => out.extend_from_slice(value),
                 None => append(evaluation.context.host().variable(argument).as_deref(), out),
             },
@@ -82,8 +89,8 @@ impl Function {
                     evaluation.varies_on(argument);
                 }
             }
-            Function::Note => append(state.notes.value(argument), out),
-            Function::RequestEnv => append(state.env.value(argument), out),
+            Function::Note => append(note(), out),
+            Function::RequestEnv => append(variable(), out),
             Function::Lower => out.extend(argument.iter().map(u8::to_ascii_lowercase)),
             Function::Upper => out.extend(argument.iter().map(u8::to_ascii_uppercase)),
             Function::Escape => push_uri(argument, out),

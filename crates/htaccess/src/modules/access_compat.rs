@@ -137,11 +137,14 @@ fn matches(
     denies: bool,
 ) -> Result<bool, Denial> {
     for rule in rules.iter().filter(|rule| rule.methods.meets(method)) {
-        tx.client.meter().note(work::RULE);
+        if tx.client.meter().spend(work::RULE).is_err() {
+            tx.complain(Some(&rule.place), "too much work on this request");
+            return Err(Denial::Status(Status::INTERNAL_SERVER_ERROR));
+        }
         let is_match = match &rule.clients {
             ClientTest::All => true,
             ClientTest::Address(subnet) => subnet.contains(tx.client.remote().ip()),
-            ClientTest::Variable(is_set, name) => tx.state.env.contains(name) == *is_set,
+            ClientTest::Variable(is_set, name) => tx.variable(name).is_some() == *is_set,
             ClientTest::Host(domain) => match context
                 .host()
                 .host_name(tx.client.depends_on_everything(), tx.client.remote().ip())

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::directive::{Apply, Arguments, Directive, DirectiveCall, Overrides, Support};
@@ -14,10 +15,16 @@ use crate::trace::TraceEvent;
 use crate::transaction::Transaction;
 use crate::work;
 
-/// The module's configuration. Names are compared without case.
+/// The module's configuration. Names are compared without case. Adding a variable takes no longer
+/// where there are many.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    variables: Vec<EnvVariable>,
+    /// The variables in their order, which their keys give.
+    variables: BTreeMap<u32, EnvVariable>,
+    /// The keys of each name, in lower case.
+    known: HashMap<Box<[u8]>, VariableKeys>,
+    /// The key of the next variable.
+    next: u32,
     /// The variables of folders further out that this folder unsets.
     unset: Vec<Box<[u8]>>,
 }
@@ -28,16 +35,23 @@ struct EnvVariable {
     place: Arc<Place>,
     /// `None` passes on the server's own variable, where it has one.
     value: Option<Box<[u8]>>,
+    /// Whether the server's own variable, where it has one, comes later and replaces this one.
+    is_replaced: bool,
+}
+
+/// The keys of a name's variables.
+#[derive(Clone, Copy, Debug)]
+struct VariableKeys {
+    first: u32,
+    /// The one that is passed on after the first.
+    passed: Option<u32>,
 }
 
 impl Merge for Config {
     fn merge(base: &Config, add: &Config) -> Config {
-        let mut merged = Config {
-            variables: base.variables.clone(),
-            unset: Vec::new(),
-        };
+        let mut merged = Config { unset: Vec::new(), ..base.clone() };
         add.unset.iter().for_each(|name| merged.remove(name));
-        for variable in &add.variables {
+        for variable in add.variables.values() {
             merged.set(variable.clone());
         }
         merged
@@ -57,34 +71,42 @@ pub(crate) const APACHE_MODULES: &[ApacheModule] =
 impl Config {
     /// Adds a variable. The first of a name decides its spelling. A variable that is passed on
     /// keeps an earlier one of that name, which is in force where the server has none.
-    fn set(&mut self, variable: EnvVariable) {
-        let known = self.variables.iter().position(|known| known.is(&variable.name));
-        match (known, variable.value) {
-            (Some(known), Some(value)) => {
-                self.variables[known].value = Some(value);
-                let mut at = 0;
-                self.variables.retain(|other| {
-                    at += 1;
-                    at == known + 1 || !other.is(&variable.name)
-                });
+    fn set(&mut self, mut variable: EnvVariable) {
+        let name = variable.name.to_ascii_lowercase().into_boxed_slice();
+        let Some(keys) = self.known.get_mut(&name) else {
+            variable.is_replaced = false;
+            self.known.insert(name, VariableKeys { first: self.next, passed: None });
+            return self.push(variable);
+        };
+        let Some(first) = self.variables.get_mut(&keys.first) else {
+            return;
+        };
+        match variable.value {
+            Some(value) => {
+                (first.value, first.is_replaced) = (Some(value), false);
+                if let Some(passed) = keys.passed.take() {
+                    self.variables.remove(&passed);
+                }
             }
-            (Some(_), None) if self.passes_on(&variable.name) => {}
-            (_, value) => self.variables.push(EnvVariable { value, ..variable }),
+            None if first.value.is_none() || keys.passed.is_some() => {}
+            None => {
+                first.is_replaced = true;
+                keys.passed = Some(self.next);
+                self.push(variable);
+            }
         }
     }
 
-    fn passes_on(&self, name: &[u8]) -> bool {
-        self.variables.iter().any(|known| known.value.is_none() && known.is(name))
+    fn push(&mut self, variable: EnvVariable) {
+        self.variables.insert(self.next, variable);
+        self.next += 1;
     }
 
     fn remove(&mut self, name: &[u8]) {
-        self.variables.retain(|variable| !variable.is(name));
-    }
-}
-
-impl EnvVariable {
-    fn is(&self, name: &[u8]) -> bool {
-        self.name.eq_ignore_ascii_case(name)
+        if let Some(keys) = self.known.remove(&*name.to_ascii_lowercase()) {
+            self.variables.remove(&keys.first);
+            keys.passed.map(|passed| self.variables.remove(&passed));
+        }
     }
 }
 
@@ -93,32 +115,20 @@ impl EnvVariable {
 /// (`apr_table_overlay`).
 pub fn fixup(tx: &mut Transaction<'_>, config: &Config, context: &mut dyn EvaluationContext) {
     let meter = tx.client.meter();
-    for (at, variable) in config.variables.iter().enumerate() {
-        // The later variables are searched for one that replaces this one.
-        let later = (config.variables.len() - at) as u64;
-        if meter.spend(work::RULE + later / 2).is_err() {
+    for variable in config.variables.values() {
+        if meter.spend(work::RULE).is_err() {
             return tx.complain(Some(&variable.place), "SetEnv: too much work on this request");
         }
-        let passed =
-            |variable: &EnvVariable, context: &mut dyn EvaluationContext| match variable.value {
-                None => context.host().variable(&variable.name),
-                Some(_) => None,
-            };
-        let value = match &variable.value {
-            // A variable that is passed on comes later, and replaces this one.
-            Some(_)
-                if config.variables[at + 1..]
-                    .iter()
-                    .any(|later| later.is(&variable.name) && passed(later, context).is_some()) =>
-            {
-                continue;
-            }
-            Some(value) => value.to_vec(),
-            None => match context.host().variable(&variable.name) {
-                Some(value) => value,
-                None => continue,
-            },
+        let passed = match &variable.value {
+            Some(_) if !variable.is_replaced => None,
+            _ => context.host().variable(&variable.name),
         };
+        let value = match (&variable.value, passed) {
+            (Some(value), None) => value.to_vec(),
+            (None, Some(value)) => value,
+            (Some(_), Some(_)) | (None, None) => continue,
+        };
+        meter.note(work::bytes(variable.name.len() + value.len()));
         tx.state.env.push(&variable.name, &value);
         tx.trace(|| event(variable, &value));
     }
@@ -173,6 +183,7 @@ fn set_env(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Resul
         name: call.word(0).into(),
         place: call.kept_place(),
         value: Some(call.word(1).into()),
+        is_replaced: false,
     });
     Ok(())
 }
@@ -193,6 +204,7 @@ fn pass_env(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Resu
             name: name[..].into(),
             place: Arc::clone(&place),
             value: None,
+            is_replaced: false,
         });
     }
     Ok(())

@@ -15,7 +15,8 @@ use crate::work::{Exhausted, Meter};
 /// known words, are tried.
 pub struct PatternSet {
     patterns: Box<[Arc<Pattern>]>,
-    automaton: Option<Box<AhoCorasick>>,
+    /// The searches for the words, [`WORDS`] in each.
+    automata: Box<[AhoCorasick]>,
     /// The index in `owners` where a word's patterns begin; after the last word's, the end.
     owners_at: Box<[u32]>,
     owners: Box<[u32]>,
@@ -32,6 +33,10 @@ pub struct Candidates {
 
 /// The bytes of all words together at most; the words of further patterns are not searched for.
 const BYTES: usize = 8 << 20;
+
+/// The words of one automaton. The time to build one grows with the square of its words: 60,000
+/// would take twenty seconds.
+const WORDS: usize = 4096;
 
 impl PatternSet {
     /// Returns a set of patterns, in this order.
@@ -55,8 +60,8 @@ impl PatternSet {
         }
         let mut words: Vec<(Vec<u8>, Vec<u32>)> = words.into_iter().collect();
         words.sort();
-        let automaton = automaton(&words);
-        if automaton.is_none() {
+        let automata: Option<Box<[AhoCorasick]>> = words.chunks(WORDS).map(automaton).collect();
+        if automata.is_none() {
             always = (0..patterns.len() as u32).collect();
         }
         let mut owners_at = vec![0];
@@ -66,7 +71,7 @@ impl PatternSet {
         }));
         PatternSet {
             patterns: patterns.into(),
-            automaton,
+            automata: automata.unwrap_or_default(),
             owners_at: owners_at.into(),
             owners: words.into_iter().flat_map(|(_, owners)| owners).collect(),
             always: always.into(),
@@ -89,19 +94,19 @@ impl PatternSet {
         list.clear();
         list.extend_from_slice(&self.always);
         let words = self.owners_at.len() as u64 / 64;
-        meter.note(1 + subject.len() as u64 / 2 + self.always.len() as u64 / 8 + words);
-        let Some(automaton) = &self.automaton else {
-            return list;
-        };
+        let searches = self.automata.len().max(1) as u64;
+        meter.note(1 + searches * subject.len() as u64 / 2 + self.always.len() as u64 / 8 + words);
         seen.clear();
         seen.resize(self.owners_at.len().div_ceil(64), 0);
-        for found in automaton.find_overlapping_iter(subject) {
-            let word = found.pattern().as_usize();
-            let (slot, bit) = (&mut seen[word / 64], 1 << (word % 64));
-            if *slot & bit == 0 {
-                *slot |= bit;
-                let owners = self.owners_at[word] as usize..self.owners_at[word + 1] as usize;
-                list.extend_from_slice(&self.owners[owners]);
+        for (part, automaton) in self.automata.iter().enumerate() {
+            for found in automaton.find_overlapping_iter(subject) {
+                let word = part * WORDS + found.pattern().as_usize();
+                let (slot, bit) = (&mut seen[word / 64], 1 << (word % 64));
+                if *slot & bit == 0 {
+                    *slot |= bit;
+                    let owners = self.owners_at[word] as usize..self.owners_at[word + 1] as usize;
+                    list.extend_from_slice(&self.owners[owners]);
+                }
             }
         }
         meter.note(list.len() as u64 - self.always.len() as u64);
@@ -133,16 +138,13 @@ impl PatternSet {
     }
 }
 
-fn automaton(words: &[(Vec<u8>, Vec<u32>)]) -> Option<Box<AhoCorasick>> {
-    if words.is_empty() {
-        return None;
-    }
+fn automaton(words: &[(Vec<u8>, Vec<u32>)]) -> Option<AhoCorasick> {
     let automaton = AhoCorasick::builder()
         .match_kind(MatchKind::Standard)
         .kind((words.len() > 100).then_some(AhoCorasickKind::ContiguousNFA))
         .ascii_case_insensitive(true)
         .build(words.iter().map(|(word, _)| word));
-    automaton.ok().map(Box::new)
+    automaton.ok()
 }
 
 impl std::fmt::Debug for PatternSet {

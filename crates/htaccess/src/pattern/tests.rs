@@ -300,3 +300,17 @@ fn what_matches_must_contain() {
         assert_eq!(joined.as_deref().unwrap_or("none"), expected, "{text}");
     }
 }
+
+/// More words than one automaton has are searched for in several.
+#[test]
+fn a_set_of_thousands_finds_each() {
+    let pattern = |number: usize| Arc::new(compiled(format!("^/w{number:05}$").as_bytes()));
+    let set = PatternSet::new((0..9_000).map(pattern).collect());
+    let mut candidates = Candidates::default();
+    for number in [0, 4_095, 4_096, 8_191, 8_192, 8_999] {
+        let subject = format!("/w{number:05}");
+        let found = set.candidates(subject.as_bytes(), &mut candidates, Meter::unlimited());
+        assert_eq!(found, [number]);
+    }
+    assert!(set.candidates(b"/w09000", &mut candidates, Meter::unlimited()).is_empty());
+}

@@ -105,7 +105,7 @@ fn responses_that_may_take_long_are_known() {
         ("Header always echo ^(a|b)+(c|d)$", true),
         ("RequestHeader set X v expr=true", false),
     ] {
-        assert_eq!(may_take_long(&settings(directives)), expected, "{directives}");
+        assert_eq!(may_take_long(&settings(directives), 3), expected, "{directives}");
     }
 }
 
@@ -118,6 +118,15 @@ fn cookies_that_several_rules_set_are_all_sent() {
     let expected = "Set-Cookie: a=1\nSet-Cookie: b=2";
     assert_eq!(sent("", 200, "", ResponseProperties::default(), set), expected);
     assert_eq!(sent("", 302, "", ERROR, set), expected);
+}
+
+/// A script may send tens of thousands of names.
+#[test]
+fn each_of_many_names_is_told_once() {
+    let names: Vec<String> = (0..100).map(|number| format!("X{}", number % 40)).collect();
+    let lower: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
+    let all = names.iter().chain(&lower).map(String::as_bytes);
+    assert_eq!(distinct(all), names[..40].iter().map(String::as_bytes).collect::<Vec<_>>());
 }
 
 #[test]

@@ -62,7 +62,7 @@ pub fn encode_head(out: &mut Vec<u8>, head: &ResponseHead, framing: Framing, hop
         framing != Framing::Chunked || hop.version != Version::Http10,
         "HTTP/1.0 knows no chunks"
     );
-    out.reserve(OVERHEAD + head.fields.arena_length() + 4 * head.fields.len());
+    out.reserve(OVERHEAD + head.fields.length() + 4 * head.fields.len());
     status_line(out, head);
     if head.status.is_informational() {
         own_fields(out, head, false);
@@ -89,7 +89,7 @@ pub fn encode_head(out: &mut Vec<u8>, head: &ResponseHead, framing: Framing, hop
 /// Appends the head of a 101 (Switching Protocols) that begins `protocol` (RFC 9110 §15.2.2): its
 /// own fields, Upgrade and Connection.
 pub fn encode_switch(out: &mut Vec<u8>, head: &ResponseHead, protocol: &[u8]) {
-    out.reserve(OVERHEAD + head.fields.arena_length() + 4 * head.fields.len());
+    out.reserve(OVERHEAD + head.fields.length() + 4 * head.fields.len());
     status_line(out, head);
     out.extend_from_slice(b"Upgrade: ");
     out.extend_from_slice(protocol);

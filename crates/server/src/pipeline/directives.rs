@@ -338,7 +338,7 @@ pub(crate) async fn adjust(
         modified: response.modified,
         length: response.length_hint.or(stored),
     };
-    response.filters = match may_take_long(&ruled.settings) {
+    response.filters = match may_take_long(&ruled.settings, head.fields.len()) {
         false => respond(context, site, ruled, head, about, None)?,
         true => Box::pin(respond_within(context, site, ruled, head, about)).await?,
     };

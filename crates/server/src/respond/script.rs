@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use howdah_htaccess::modules::filter;
 use howdah_htaccess::response;
@@ -71,8 +72,7 @@ pub(crate) async fn respond(
         context.script_times = Some(exchange.times());
     }
     if let (Some(ruled), Some(set)) = (ruled.as_deref_mut(), &context.script_environment) {
-        let state = &mut Rc::make_mut(ruled).state;
-        set.iter().for_each(|(name, value)| state.set_variable(name, value));
+        Rc::make_mut(ruled).state.set_variables(set);
     }
     if site.sendfile(&head.fields).is_some() {
         // The worker goes on to the next request as soon as its script has ended.
@@ -343,9 +343,9 @@ async fn final_head(
         let kind = wait.await.ok_or(NoHead::Gone)??;
         match kind {
             HeadKind::Environment => {
-                context.script_environment = Some(texts(&context.scratch.head)?);
+                context.script_environment = Some(texts(context, "apache_setenv()")?);
             }
-            HeadKind::Notes => context.script_notes = Some(texts(&context.scratch.head)?),
+            HeadKind::Notes => context.script_notes = Some(texts(context, "apache_note()")?),
             HeadKind::Final => return Ok(checked_head(kind, &context.scratch.head)?),
             HeadKind::Interim => {
                 let head = checked_head(kind, &context.scratch.head)?;
@@ -361,13 +361,28 @@ async fn final_head(
     }
 }
 
-/// The variables that a script has set with `apache_setenv()`, or its notes.
-fn texts(bytes: &[u8]) -> Result<Box<Fields>, ExchangeError> {
-    let sent = decode_head(bytes)?;
-    let mut texts = Fields::with_capacity(sent.field_count(), bytes.len());
-    sent.fields().for_each(|(name, value)| texts.push(name, value));
+/// The variables or notes that a script has set with `function`: the first [`MOST_TEXTS`] of them.
+fn texts(context: &RequestContext<'_, '_>, function: &str) -> Result<Box<Fields>, ExchangeError> {
+    let sent = decode_head(&context.scratch.head)?;
+    let number = sent.field_count();
+    let mut texts = Fields::with_capacity(number.min(MOST_TEXTS), 0);
+    sent.fields().take(MOST_TEXTS).for_each(|(name, value)| texts.push(name, value));
+    if let Some(site) = context.site.filter(|_| number > MOST_TEXTS) {
+        let what = format!(
+            "the script has set {number} names with {function}: the server takes \
+                            the first {MOST_TEXTS}"
+        );
+        let message = (None, what);
+        if context.thread.is_news(site.number(), &message, Instant::now()) {
+            context.thread.report(&RequestError::directives(context.situation(), &message));
+        }
+    }
     Ok(Box::new(texts))
 }
+
+/// The variables, and the notes, that one script may set for directives and the access log. Further
+/// ones are left out.
+const MOST_TEXTS: usize = 1_000;
 
 /// Runs `wait` until `gone` returns that its result is no longer needed; then returns `None`.
 pub(super) async fn unless<T>(

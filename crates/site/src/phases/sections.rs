@@ -8,7 +8,7 @@ use howdah_htaccess::pattern::Captures;
 use howdah_htaccess::settings::{ConditionalSection, FileNames};
 use howdah_htaccess::trace::TraceEvent;
 use howdah_htaccess::wildcard;
-use howdah_htaccess::work::{Meter, RULE};
+use howdah_htaccess::work::{Exhausted, Meter, RULE, comparing};
 use howdah_http::Fields;
 use memchr::{memchr, memmem, memrchr};
 
@@ -23,24 +23,36 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         let Some(rules) = request.rules.clone() else {
             return;
         };
-        let mut in_force = self.walk_files(request, &rules);
+        // A request whose work is too much fails at the end of the evaluation.
+        let Ok(mut in_force) = self.walk_files(request, &rules) else {
+            return;
+        };
         while !in_force.pending.is_empty() {
-            in_force = self.walk_conditions(request, &in_force);
+            let Ok(closer) = self.walk_conditions(request, &in_force) else {
+                return;
+            };
+            in_force = closer;
         }
         request.settings.clone_from(&in_force.settings);
         request.section_sets_handler = in_force.section_sets_handler;
         request.is_silent = in_force.is_silent;
     }
 
-    fn walk_files(&mut self, request: &mut PhaseRequest<'r>, rules: &Rules) -> Rc<SettingsInForce> {
+    fn walk_files(
+        &mut self,
+        request: &mut PhaseRequest<'r>,
+        rules: &Rules,
+    ) -> Result<Rc<SettingsInForce>, Exhausted> {
+        let meter = request.tx.client.meter();
         let sections = &rules.settings().files;
         let mut numbers = std::mem::take(&mut self.scratch.numbers);
         numbers.clear();
         let filename = std::mem::take(&mut request.tx.state.filename);
         let name = &filename[memrchr(b'/', &filename).map_or(0, |at| at + 1)..];
         for (number, section) in (0..u16::MAX).zip(sections) {
-            let meter = request.tx.client.meter();
-            meter.note(RULE);
+            if meter.spend(RULE).is_err() {
+                break;
+            }
             let applies = matches(&section.names, name, &mut request.tx.state.env, meter);
             request.tx.trace(|| section_event(&section.place, &section.text, applies));
             if applies {
@@ -48,7 +60,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
             }
         }
         request.tx.state.filename = filename;
-        let in_force = rules.with_files(&numbers);
+        let in_force = rules.with_files(&numbers, meter);
         self.scratch.numbers = numbers;
         in_force
     }
@@ -57,14 +69,14 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         &mut self,
         request: &mut PhaseRequest<'r>,
         in_force: &SettingsInForce,
-    ) -> Rc<SettingsInForce> {
+    ) -> Result<Rc<SettingsInForce>, Exhausted> {
         let mut numbers = std::mem::take(&mut self.scratch.numbers);
         numbers.clear();
         for section in &in_force.pending {
             let number = self.branch(request, section);
             numbers.push(number);
         }
-        let closer = in_force.with_branches(&numbers);
+        let closer = in_force.with_branches(&numbers, request.tx.client.meter());
         self.scratch.numbers = numbers;
         closer
     }
@@ -115,6 +127,7 @@ fn matches(names: &FileNames, name: &[u8], env: &mut Fields, meter: Meter<'_>) -
     if applies {
         for (number, group) in named_groups(pattern.text()) {
             let variable = [b"MATCH_", &group.to_ascii_uppercase()[..]].concat();
+            meter.note(comparing(env.len(), &variable));
             env.set(&variable, captures.group(number));
         }
     }

@@ -5,6 +5,7 @@ mod errors;
 mod folders;
 mod handlers;
 mod listings;
+mod lists;
 mod rewriting;
 mod site_rules;
 pub(crate) mod tree;

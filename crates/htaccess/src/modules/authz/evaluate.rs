@@ -106,7 +106,9 @@ impl RequireEvaluation<'_, '_> {
     ) -> Result<AuthzStatus, Denial> {
         let client = self.tx.client;
         let remote = client.remote().ip();
-        client.meter().note(work::RULE);
+        if client.meter().spend(work::RULE).is_err() {
+            return Err(self.failed(section, "too much work on this request"));
+        }
         Ok(match &requirement.kind {
             RequirementKind::All(is_granted) => granted(*is_granted),
             RequirementKind::Address(subnets) => {
@@ -119,7 +121,7 @@ impl RequireEvaluation<'_, '_> {
             }
             RequirementKind::Local => granted(is_local(remote, client.local().ip())),
             RequirementKind::Environment(names) => {
-                granted(names.iter().any(|name| self.tx.state.env.contains(name)))
+                granted(names.iter().any(|name| self.tx.variable(name).is_some()))
             }
             RequirementKind::Method(methods) => granted(methods.meets(self.method)),
             RequirementKind::Tls => granted(client.scheme() == Scheme::Https),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Config;
 use crate::wildcard;
+use crate::work;
 
 /// A statement about some entries: AddIcon, AddAlt, their kin, and IndexIgnore.
 #[derive(Debug)]
@@ -99,6 +100,23 @@ pub(super) fn find<'i>(
 ) -> Option<&'i [u8]> {
     items.iter().find(|item| item.is_for(subject)).map(|item| &*item.data)
 }
+
+/// Returns the steps of comparing one entry of a folder, whose path has so many bytes, with all
+/// patterns.
+pub(super) fn steps_for_entry(config: &Config, folder: usize) -> u64 {
+    let patterns = [&config.icons, &config.alts, &config.ignored].into_iter().flatten();
+    let patterns = patterns.map(|item| item.to.len());
+    let patterns = patterns.chain(config.descriptions.iter().map(|one| one.pattern.len()));
+    // A long pattern may be tried at each place of the path.
+    let passes = |length: usize| if length > LONG { length } else { 1 };
+    patterns.map(|length| 1 + work::bytes(passes(length) * (NAME + folder))).sum()
+}
+
+/// Bytes of the longest usual name.
+const NAME: usize = 64;
+
+/// Bytes of the longest pattern that is cheap to compare.
+const LONG: usize = 32;
 
 /// Returns the description of the entry at an absolute path.
 pub(super) fn description<'c>(config: &'c Config, path: &[u8]) -> Option<&'c [u8]> {

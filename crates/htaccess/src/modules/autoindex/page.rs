@@ -1,6 +1,6 @@
 //! A listing's HTML.
 
-use super::items::{EntrySubject, description, find, is_ignored};
+use super::items::{EntrySubject, description, find, is_ignored, steps_for_entry};
 use super::options::{AutoindexOptions, DEFAULT_WIDTH, Width};
 use super::order::{Row, RowOrder};
 use super::query::ListingOrder;
@@ -90,7 +90,12 @@ fn rows<'r>(maker: &Maker<'r>, folder: &[u8], uri: &[u8], listing: &Listing) -> 
         by_version: maker.has(AutoindexOptions::VERSION_SORT),
         ignore_case: maker.has(AutoindexOptions::IGNORE_CASE),
     };
-    let entries = listing.entries.iter().filter_map(|entry| row(maker, folder, entry));
+    // Every pattern may be compared with every entry. Entries beyond the budget are left out, as
+    // those whose own directives take too much.
+    let (meter, steps) = (maker.client.meter(), steps_for_entry(maker.config, folder.len()));
+    let affordable =
+        listing.entries.iter().take_while(|_| steps == 0 || meter.spend(steps).is_ok());
+    let entries = affordable.filter_map(|entry| row(maker, folder, entry));
     order.sort(parent(maker, folder, uri).into_iter().chain(entries).collect())
 }
 

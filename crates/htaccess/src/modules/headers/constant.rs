@@ -11,21 +11,27 @@ use super::rule::{HeaderCondition, HeaderRule, RuleAction, RuleValue};
 impl Config {
     /// Returns whether the result of [`response`](super::response) depends only on the head: on no
     /// variable, no expression, nothing of the request. Then the result may be cached with the
-    /// head.
+    /// head. Where there are very many rules, they are not looked through.
     pub fn is_constant(&self) -> bool {
-        self.always.iter().chain(&self.success).all(|rule| {
+        let is_constant = |rule: &Arc<HeaderRule>| {
             matches!(rule.condition, HeaderCondition::Always | HeaderCondition::Never)
                 && matches!(rule.value, RuleValue::Constant(_))
                 && !matches!(rule.action, RuleAction::Echo(_) | RuleAction::Note)
-        })
+        };
+        let are_few = self.always.len() + self.success.len() <= MOST_LOOKED_THROUGH;
+        are_few && self.always.iter().chain(&self.success).all(is_constant)
     }
 
     /// Changes a head as [`response`](super::response) and the joining of both tables would, where
-    /// every rule is a plain `set` or `unset` of another field than Content-Type, and no field has
-    /// been set otherwise. Returns `false`, and changes nothing, in all other cases.
+    /// every rule is a plain `set` or `unset` of another field than Content-Type, no field has been
+    /// set otherwise, and there are few of both: the work is not counted. Returns `false`, and
+    /// changes nothing, in all other cases.
     pub(crate) fn apply_plainly(&self, head: &mut ResponseHead, is_error: bool) -> bool {
         let mut all = self.always.iter().chain(&self.success);
-        if !all.all(|rule| rule.is_plain) || has_twice(&self.always) {
+        if !self.is_short(head.fields.len())
+            || !all.all(|rule| rule.is_plain)
+            || has_twice(&self.always)
+        {
             return false;
         }
         let success = if is_error { &[][..] } else { &self.success };
@@ -94,6 +100,9 @@ fn has_twice(rules: &[Arc<HeaderRule>]) -> bool {
             before.any(|other| other.name.eq_ignore_ascii_case(&rule.name))
         })
 }
+
+/// The rules that are looked through for every response at most.
+const MOST_LOOKED_THROUGH: usize = 1_000;
 
 /// The rules that are compared with each other at most, for every response.
 const MOST_COMPARED: usize = 16;

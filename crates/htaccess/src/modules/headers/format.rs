@@ -158,7 +158,7 @@ pub(super) fn environment_variable<'t>(
     tx: &'t Transaction<'_>,
     name: &[u8],
 ) -> Option<Cow<'t, [u8]>> {
-    match tx.state.env.value(name) {
+    match tx.variable(name) {
         Some(value) => Some(Cow::Borrowed(value)),
         None if name == b"SSL_TLS_SNI" => tx.client.tls_variable(name),
         None => None,

@@ -58,6 +58,14 @@ impl HeaderTable {
         }
     }
 
+    /// Returns the bytes of the fields that rules have changed.
+    fn bytes(self, tx: &Transaction<'_>) -> usize {
+        match self {
+            HeaderTable::Request => tx.state.request_fields.as_ref().map_or(0, Fields::length),
+            HeaderTable::Success | HeaderTable::Always => self.read(tx).length(),
+        }
+    }
+
     fn read<'t>(self, tx: &'t Transaction<'_>) -> &'t Fields {
         match self {
             HeaderTable::Request => tx.request_fields(),
@@ -75,8 +83,9 @@ pub(super) fn apply(
     context: &mut dyn EvaluationContext,
 ) -> Result<(), Status> {
     for rule in rules {
-        let fields = table.length(tx) as u64;
-        if tx.client.meter().spend(work::RULE + fields).is_err() {
+        // An action looks through the fields several times.
+        let steps = work::RULE + 2 * work::comparing(table.length(tx), &rule.name);
+        if tx.client.meter().spend(steps).is_err() {
             return Err(exhausted(tx, rule));
         }
         if let Some(reason) = idle(tx, rule, context) {
@@ -85,6 +94,7 @@ pub(super) fn apply(
         }
         if !tx.is_traced() {
             act(tx, rule, table, context)?;
+            within_limit(tx, rule, table)?;
             continue;
         }
         let before = shown(table.read(tx), &rule.name);
@@ -98,9 +108,28 @@ pub(super) fn apply(
             event(rule, vec![("before", before), ("after", after)], outcome)
         });
         outcome?;
+        within_limit(tx, rule, table)?;
     }
     Ok(())
 }
+
+/// Answers with 500 where a rule has made the table longer than a head may be.
+fn within_limit(
+    tx: &mut Transaction<'_>,
+    rule: &HeaderRule,
+    table: HeaderTable,
+) -> Result<(), Status> {
+    if table.bytes(tx) <= LONGEST_HEAD {
+        return Ok(());
+    }
+    let message = format!("the fields become longer than {LONGEST_HEAD} bytes together");
+    tx.complain(Some(&rule.place), message);
+    Err(Status::INTERNAL_SERVER_ERROR)
+}
+
+/// The bytes of a head's names and values that rules may lead to: as many as a script may send.
+/// Beyond them: 500.
+const LONGEST_HEAD: usize = 512 << 10;
 
 fn event(rule: &HeaderRule, facts: Vec<(&'static str, String)>, outcome: String) -> TraceEvent {
     TraceEvent {
@@ -173,13 +202,15 @@ fn act(
         RuleAction::Note => {
             let name = render(rule, tx, context);
             if let Some(value) = table.read(tx).value(&rule.name).map(<[u8]>::to_vec) {
+                let compared = work::comparing(tx.state.notes.len(), &name);
+                tx.client.meter().note(compared + work::bytes(value.len()));
                 tx.state.notes.set(&name, &value);
             }
             Ok(())
         }
         _ => {
             let value = render(rule, tx, context);
-            tx.client.meter().note(value.len() as u64 / 16);
+            tx.client.meter().note(work::bytes(value.len()) + joining(tx, rule, table));
             let value = checked(tx, rule, value)?;
             let sets = match rule.action {
                 RuleAction::Set => true,
@@ -193,6 +224,21 @@ fn act(
             Ok(())
         }
     }
+}
+
+/// Returns the steps of looking through a list and copying it, where the rule adds a member to one.
+fn joining(tx: &Transaction<'_>, rule: &HeaderRule, table: HeaderTable) -> u64 {
+    if !matches!(rule.action, RuleAction::Append | RuleAction::Merge) {
+        return 0;
+    }
+    let lists = match table {
+        // The number of the request's fields is limited.
+        HeaderTable::Request => tx.state.request_fields.as_ref(),
+        HeaderTable::Success | HeaderTable::Always => Some(table.read(tx)),
+    };
+    let lists = lists.into_iter().flat_map(|fields| fields.values(&rule.name));
+    let times = if matches!(rule.action, RuleAction::Merge) { 4 } else { 2 };
+    lists.map(|list| times * work::bytes(list.len())).sum()
 }
 
 /// Returns the rule's value for this request.

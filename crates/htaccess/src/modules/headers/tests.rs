@@ -305,3 +305,42 @@ fn each_change_is_told() {
     ];
     assert_eq!(told, expected);
 }
+
+/// Each rule is compared with each field, so neither may be many where the work is not counted.
+#[test]
+fn many_rules_or_fields_are_not_changed_the_short_way() {
+    let rules = |number: usize| -> String {
+        (0..number).map(|number| format!("Header set X{number} v\n")).collect()
+    };
+    for (number, fields, expected) in
+        [(1, 10, true), (100, 100, true), (200, 0, false), (1, 40_000, false)]
+    {
+        let config = settings(&rules(number)).headers.unwrap();
+        let mut head = ResponseHead::new(Status::OK);
+        (0..fields).for_each(|_| head.fields.push(b"Set-Cookie", b"a"));
+        let is_short = config.apply_plainly(&mut head, false);
+        assert_eq!(is_short, expected, "{number} rules, {fields} fields");
+        assert_eq!(config.response_may_take_long(fields), !is_short, "{number}, {fields}");
+    }
+}
+
+#[test]
+fn a_head_of_half_a_megabyte_is_the_longest() {
+    let value = "v".repeat(8000);
+    for action in ["set X% ", "add X ", "append X ", "merge X %"] {
+        for (number, expected) in [(65, None), (66, Some(500))] {
+            let line = |number: usize| {
+                format!("Header {}{value}\n", action.replace('%', &number.to_string()))
+            };
+            let lines: String = (0..number).map(line).collect();
+            let failed = sent(&lines, &[], "", false).err().map(|status| status.code());
+            assert_eq!(failed, expected, "{number} times {action}");
+            let lines = lines.replace("Header ", "RequestHeader ");
+            let request = request("/", "");
+            let mut tx = transaction(&request);
+            let config = settings(&lines).headers.unwrap();
+            let answer = request_fixup(&mut tx, &config, &mut Nowhere::default());
+            assert_eq!(answer.err().map(|status| status.code()), expected, "{number} {action}");
+        }
+    }
+}

@@ -6,6 +6,7 @@ use super::expansion::RewriteError;
 use crate::fields::can_be_sent;
 use crate::number;
 use crate::transaction::{RequestState, Transaction};
+use crate::work;
 
 /// Adds `name:value:domain[:minutes[:path[:secure[:httponly[:samesite]]]]]`, once for a name and
 /// request. A text that begins with `;` is separated by `;`. Without a domain there is no cookie.
@@ -19,6 +20,8 @@ pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), 
     let (Some(name), Some(value), Some(domain)) = (next(), next(), next()) else {
         return Ok(());
     };
+    let cookies = known(&transaction.state);
+    transaction.client.meter().note(work::comparing(cookies, name));
     if is_set(&transaction.state, name) {
         return Ok(());
     }
@@ -55,6 +58,11 @@ pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), 
 fn is_set(state: &RequestState, name: &[u8]) -> bool {
     let set = state.rewriting.cookies.iter().any(|cookie| **cookie == *name);
     set || state.previous.as_ref().is_some_and(|previous| is_set(previous, name))
+}
+
+/// Returns the number of cookies that rules have set.
+fn known(state: &RequestState) -> usize {
+    state.rewriting.cookies.len() + state.previous.as_deref().map_or(0, known)
 }
 
 fn is_yes(word: Option<&[u8]>, name: &[u8]) -> bool {

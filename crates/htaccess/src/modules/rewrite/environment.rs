@@ -1,7 +1,8 @@
 //! The `E` flag.
 
 use super::template::Template;
-use crate::transaction::RequestState;
+use crate::transaction::Transaction;
+use crate::work;
 
 /// The assignment of `E=`, as far as it is known before a request.
 #[derive(Debug)]
@@ -47,25 +48,30 @@ impl Assignment {
 }
 
 /// Sets the variable of an expanded flag.
-pub(super) fn assign(state: &mut RequestState, text: &[u8]) {
+pub(super) fn assign(transaction: &mut Transaction<'_>, text: &[u8]) {
     if let [b'!', name @ ..] = text {
-        state.env.remove(name);
-        return;
+        return transaction.unset_variable(name);
     }
     match memchr::memchr(b':', text) {
-        Some(at) => set(state, &text[..at], &text[at + 1..]),
-        None => set(state, text, b""),
+        Some(at) => set(transaction, &text[..at], &text[at + 1..]),
+        None => set(transaction, text, b""),
     }
 }
 
-/// Sets a variable. An unchanged value costs nothing, also in a loop: replaced values stay in
-/// memory until the request ends.
-pub(super) fn set(state: &mut RequestState, name: &[u8], value: &[u8]) {
-    match state.env.value(name) {
-        _ if name.is_empty() => {}
-        None => state.env.push(name, value),
-        Some(before) if before == value => {}
-        Some(_) => state.env.set(name, value),
+/// Sets a variable. An unchanged value stays where it is.
+pub(super) fn set(transaction: &mut Transaction<'_>, name: &[u8], value: &[u8]) {
+    let meter = transaction.client.meter();
+    let is_known = match transaction.variable(name) {
+        _ if name.is_empty() => return,
+        Some(before) if before == value => return,
+        before => before.is_some(),
+    };
+    let env = &mut transaction.state.env;
+    if is_known {
+        meter.note(work::comparing(env.len(), name));
+        env.set(name, value);
+    } else {
+        env.push(name, value);
     }
 }
 

@@ -94,7 +94,7 @@ impl RewriteVariable {
         match self {
             RewriteVariable::Server(server) => server.value(transaction, context),
             RewriteVariable::Field(name) => field_value(transaction, name),
-            RewriteVariable::Environment(name) => match transaction.state.env.value(name) {
+            RewriteVariable::Environment(name) => match transaction.variable(name) {
                 Some(value) => Cow::Borrowed(value),
                 None => context.host().variable(name).unwrap_or_default().into(),
             },

@@ -155,7 +155,7 @@ fn add(
         if word.is_empty() {
             break;
         }
-        rule.set(variable(&word));
+        rule.variables.push(variable(&word));
     }
     if rule.variables.is_empty() {
         return Err(Complaint::new(format!("{}: a variable is missing", call.name)));

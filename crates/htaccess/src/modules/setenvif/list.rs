@@ -1,5 +1,7 @@
 //! The rules of one file.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -11,6 +13,8 @@ use crate::pattern::{Pattern, PatternSet};
 #[derive(Debug, Default)]
 pub(super) struct SetEnvIfList {
     rules: Vec<SetEnvIfRule>,
+    /// The places of the last rule's variables by their names in lower case.
+    known: HashMap<Box<[u8]>, usize>,
     runs: OnceLock<Box<[RuleRun]>>,
 }
 
@@ -77,13 +81,16 @@ impl SetEnvIfList {
     }
 
     /// Adds a rule, or its variables to the last one if that tests the same.
-    pub(super) fn push(&mut self, rule: SetEnvIfRule) {
+    pub(super) fn push(&mut self, mut rule: SetEnvIfRule) {
         self.runs = OnceLock::new();
+        let variables = std::mem::take(&mut rule.variables);
         match self.rules.last_mut() {
-            Some(last) if last.tests_like(&rule) => {
-                rule.variables.into_iter().for_each(|variable| last.set(variable));
+            Some(last) if last.tests_like(&rule) => last.extend(variables, &mut self.known),
+            _ => {
+                self.known = HashMap::new();
+                rule.extend(variables, &mut self.known);
+                self.rules.push(rule);
             }
-            _ => self.rules.push(rule),
         }
     }
 
@@ -114,6 +121,7 @@ impl Clone for SetEnvIfList {
     fn clone(&self) -> SetEnvIfList {
         SetEnvIfList {
             rules: self.rules.clone(),
+            known: self.known.clone(),
             runs: OnceLock::new(),
         }
     }
@@ -153,15 +161,17 @@ impl SetEnvIfRule {
         self.asks_like(other) && regex(self) == regex(other)
     }
 
-    /// Adds a variable to those that the rule sets; names are compared without case.
-    pub(super) fn set(&mut self, variable: SetVariable) {
-        let known = self
-            .variables
-            .iter_mut()
-            .find(|known| known.name.eq_ignore_ascii_case(&variable.name));
-        match known {
-            Some(known) => known.value = variable.value,
-            None => self.variables.push(variable),
+    /// Adds variables to those that the rule sets, whose places `known` has. Names are compared
+    /// without case.
+    fn extend(&mut self, variables: Vec<SetVariable>, known: &mut HashMap<Box<[u8]>, usize>) {
+        for variable in variables {
+            match known.entry(variable.name.to_ascii_lowercase().into()) {
+                Entry::Occupied(place) => self.variables[*place.get()].value = variable.value,
+                Entry::Vacant(place) => {
+                    place.insert(self.variables.len());
+                    self.variables.push(variable);
+                }
+            }
         }
     }
 }

@@ -57,6 +57,7 @@ impl Pass<'_, '_> {
             {
                 self.value.clear();
                 let value = value_of(self.tx, attribute, name);
+                self.tx.client.meter().note(work::bytes(value.len()));
                 self.value.extend_from_slice(&value);
                 last = Some(name);
             }
@@ -117,7 +118,9 @@ impl Pass<'_, '_> {
     fn apply(&mut self, rule: &SetEnvIfRule, expands: bool) -> Result<(), Status> {
         let mut said = Vec::new();
         for variable in &rule.variables {
-            self.tx.client.meter().note(work::RULE + self.tx.state.env.len() as u64);
+            if self.tx.client.meter().spend(work::RULE).is_err() {
+                return self.give_up(rule);
+            }
             let value = match &variable.value {
                 Some(value) if expands && value.iter().any(|byte| b"$\\".contains(byte)) => {
                     Some(Cow::Owned(self.expanded(value)))
@@ -132,8 +135,8 @@ impl Pass<'_, '_> {
                 said.push(shown(&variable.name, value.as_deref()));
             }
             match value {
-                Some(value) => self.tx.state.set_variable(&variable.name, &value),
-                None => drop(self.tx.state.env.remove(&variable.name)),
+                Some(value) => self.tx.set_variable(&variable.name, &value),
+                None => self.tx.unset_variable(&variable.name),
             }
         }
         let value = &self.value;
@@ -184,7 +187,7 @@ fn value_of<'t>(tx: &'t Transaction<'_>, attribute: &Attribute, name: &'t [u8]) 
         Attribute::Method => Cow::Borrowed(tx.state.method.as_str().as_bytes()),
         Attribute::Protocol => Cow::Borrowed(tx.client.version().as_str().as_bytes()),
         Attribute::Field if tx.request_field(name).is_some() => field_value(tx, name),
-        Attribute::Field => Cow::Borrowed(tx.state.env.value(name).unwrap_or_default()),
+        Attribute::Field => Cow::Borrowed(tx.variable(name).unwrap_or_default()),
         Attribute::Fields(names) => {
             let fields = tx.request_fields();
             let is_first = |at: usize, name: &[u8]| {

@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use howdah_files::FileStore;
 use howdah_htaccess::WorkBudget;
@@ -102,8 +103,8 @@ impl CrewRequest {
     ) -> Result<(), CrewFull> {
         let shared = Arc::clone(&self.shared);
         let origin = self.origin();
-        let job = move |store: &mut FileStore| {
-            self.run(store, |site, client, host, scratch| {
+        let job = move |store: &mut FileStore, is_abandoned| {
+            self.run(store, is_abandoned, |site, client, host, scratch| {
                 let resolved = resolve(site, client, host, scratch);
                 if let Resolution::File { path, file } = resolved.resolution {
                     let request = client.request();
@@ -113,7 +114,7 @@ impl CrewRequest {
                 }
             });
         };
-        shared.readers.run(origin, job).await
+        shared.readers.run_while_awaited(origin, job).await
     }
 
     /// Resolves the error page of a request that failed.
@@ -189,8 +190,8 @@ impl CrewRequest {
     ) -> Result<Option<R>, CrewFull> {
         let shared = Arc::clone(&self.shared);
         let origin = self.origin();
-        let job = move |store: &mut FileStore| self.run(store, work);
-        shared.evaluators.run(origin, job).await
+        let job = move |store: &mut FileStore, is_abandoned| self.run(store, is_abandoned, work);
+        shared.evaluators.run_while_awaited(origin, job).await
     }
 
     fn origin(&self) -> JobOrigin {
@@ -201,6 +202,7 @@ impl CrewRequest {
     fn run<R>(
         self,
         store: &mut FileStore,
+        is_abandoned: Arc<AtomicBool>,
         work: impl FnOnce(
             &Site,
             &ClientRequest<'_>,
@@ -215,8 +217,9 @@ impl CrewRequest {
         let shared = &*self.shared;
         let site = shared.sites.iter().find(|site| site.number() == self.site);
         let site = site.expect("the number is that of a site of the same list");
-        let budget =
-            WorkBudget::new(shared.config.limits.htaccess_work).with_jit(shared.config.pcre_jit);
+        let budget = WorkBudget::new(shared.config.limits.htaccess_work)
+            .with_jit(shared.config.pcre_jit)
+            .until(is_abandoned);
         let client = self.peer.client(&self.request, self.arrival.began.microseconds);
         store.allow_link_steps(MOST_LINK_STEPS);
         let mut host = FrontHost {

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::site::Site;
-use crate::support::Client;
+use crate::support::{Client, has_php};
 
 /// The name of the client that makes the patterns costly.
 const AGENT: &str = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
@@ -246,4 +246,69 @@ fn a_change_behind_thousands_of_links_is_seen() {
         }
     }
     assert_eq!(ask(&mut client, "good", "/x.txt").0, 200);
+}
+
+/// Each field that is set is compared with all that were set before, so a few megabytes of these
+/// would keep the event loop for seconds.
+#[test]
+fn tens_of_thousands_of_rules_for_the_head_keep_no_other_site_waiting() {
+    type Row = (&'static str, fn(usize) -> String);
+    let rows: [Row; 4] = [
+        ("set", |number| format!("Header set v{number} 1\n")),
+        ("merge", |number| format!("Header merge Vary w{number}\n")),
+        ("variables", |number| format!("SetEnvIf Host . v{number}=1\n")),
+        ("request", |number| format!("RequestHeader merge Vary w{number}\n")),
+    ];
+    let site = two_sites("htaccess_work = 3_000_000", "");
+    let mut client = Client::connect(site.server.address());
+    let file = site.path().join("public/bad/.htaccess");
+    let front = site.server.front();
+    let event_loops = || {
+        let time = front.time_of_threads(|name| !name.starts_with("directives"));
+        time.unwrap_or_default()
+    };
+    for (what, line) in rows {
+        std::fs::write(&file, (0..30_000).map(line).collect::<String>()).unwrap();
+        assert_eq!(ask(&mut client, "bad", "/x.txt").0, 500, "{what}");
+        let before = event_loops();
+        for _ in 0..3 {
+            assert_eq!(ask(&mut client, "bad", "/x.txt").0, 500, "{what}");
+            assert_eq!(ask(&mut client, "good", "/y.txt"), (200, "good".to_owned()), "{what}");
+        }
+        let took = event_loops() - before;
+        assert!(took < Duration::from_secs(1), "{what}: {took:?} of the event loop");
+    }
+    site.server
+        .wait_for_log("3000000 steps that `htaccess_work` in [limits] allows");
+    // Values that were replaced are forgotten.
+    let told = front.status("VmHWM").expect("the front lives");
+    let peak: u64 = told.trim_end_matches(" kB").trim().parse().unwrap();
+    assert!(peak < 512 << 10, "{peak} kB");
+}
+
+/// Everything that a script says to directives and the log is compared with what they know already.
+#[test]
+fn variables_without_end_from_a_script_are_cut_off_with_a_line_in_the_log() {
+    if !has_php() {
+        return;
+    }
+    let script = "<?php for ($n = 0; $n < 4000; $n++) { apache_setenv(\"v$n\", 1); \
+                  apache_note(\"n$n\", 1); } header('X-Last: ' . $n);";
+    let directives = "Header set X-First %{v0}e\nHeader set X-999 %{v999}e\n\
+                      Header set X-1000 %{v1000}e\n";
+    let site = Site::new(&[(".htaccess", directives), ("many.php", script)]);
+    let front = site.server.front();
+    let time = || front.time_of_threads(|_| true).unwrap_or_default();
+    let reply = site.get("/many.php");
+    let fields = ["X-Last", "X-First", "X-999", "X-1000"].map(|name| reply.field(name));
+    assert_eq!(fields, [Some("4000"), Some("1"), Some("1"), Some("(null)")]);
+    site.server
+        .wait_for_log("has set 4000 names with apache_setenv(): the server takes the first 1000");
+    site.server.wait_for_log("has set 4000 names with apache_note()");
+    let before = time();
+    for _ in 0..3 {
+        assert_eq!(site.get("/many.php").field("X-999"), Some("1"));
+    }
+    let took = time() - before;
+    assert!(took < Duration::from_secs(2), "{took:?} of the front");
 }

@@ -100,12 +100,15 @@ impl RewriteRun<'_, '_> {
                 // Most are empty, such as a password that is handed on and was not sent.
                 let text = if text.is_empty() { Vec::new() } else { text.into_owned() };
                 self.charge(text.len())?;
-                environment::set(&mut self.transaction.state, name, &text);
+                environment::set(self.transaction, name, &text);
             }
-            Assignment::Unset(name) => drop(self.transaction.state.env.remove(name)),
+            Assignment::Unset(name) => {
+                self.charge(0)?;
+                self.transaction.unset_variable(name);
+            }
             Assignment::Expanded(template) => {
                 let text = self.expanded(template)?;
-                environment::assign(&mut self.transaction.state, &text);
+                environment::assign(self.transaction, &text);
             }
         }
         Ok(())
