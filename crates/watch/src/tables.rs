@@ -219,7 +219,7 @@ impl Columns {
     }
 }
 
-/// What a table has around its rows.
+/// Title, columns and order of a table.
 struct TableFrame {
     title: String,
     columns: &'static Columns,

@@ -41,12 +41,7 @@ impl ValueKind for TimeSpan {
     }
 
     fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<Duration> {
-        if let DeValue::Integer(number) = value.get_ref() {
-            let help = format!("write the unit: `\"{number}s\"` or `\"{number}ms\"`");
-            report.add(value.span(), format!("{number} is a duration without a unit"), Some(help));
-            return None;
-        }
-        read_string(value, report, "a duration such as `\"30s\"`", span)
+        read(value, report, span)
     }
 }
 
@@ -65,21 +60,31 @@ impl ValueKind for TimeSpanOrZero {
     }
 
     fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<Duration> {
-        if value.get_ref().as_str().is_some_and(is_zero_span) {
-            return Some(Duration::ZERO);
-        }
-        TimeSpan::read(value, report)
+        read(value, report, span_or_zero)
     }
 }
 
-/// Returns whether the text is a duration of zero.
-fn is_zero_span(text: &str) -> bool {
-    let (digits, unit) = split_unit(text);
-    let is_unit = SPAN_UNITS.iter().any(|(name, _)| *name == unit);
-    is_unit && !digits.is_empty() && digits.bytes().all(|digit| digit == b'0')
+fn read(
+    value: &Spanned<DeValue<'_>>,
+    report: &mut MistakeCollector<'_>,
+    parse: fn(&str) -> Result<Duration, ValueError>,
+) -> Option<Duration> {
+    if let DeValue::Integer(number) = value.get_ref() {
+        let help = format!("write the unit: `\"{number}s\"` or `\"{number}ms\"`");
+        report.add(value.span(), format!("{number} is a duration without a unit"), Some(help));
+        return None;
+    }
+    read_string(value, report, "a duration such as `\"30s\"`", parse)
 }
 
 fn span(text: &str) -> Result<Duration, ValueError> {
+    match span_or_zero(text)? {
+        Duration::ZERO => Err(ValueError::new("the duration is zero", "give at least `\"1ms\"`")),
+        span => Ok(span),
+    }
+}
+
+fn span_or_zero(text: &str) -> Result<Duration, ValueError> {
     let help = "give a whole number and a unit: `\"500ms\"`, `\"30s\"`, `\"5m\"`, `\"1h\"`";
     let (digits, unit) = split_unit(text);
     let factor = SPAN_UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
@@ -87,7 +92,6 @@ fn span(text: &str) -> Result<Duration, ValueError> {
         return Err(ValueError::new(format!("`{text}` is not a duration"), help));
     };
     match number.checked_mul(factor) {
-        Some(0) => Err(ValueError::new("the duration is zero", "give at least `\"1ms\"`")),
         Some(milliseconds) if milliseconds <= LONGEST_SPAN => {
             Ok(Duration::from_millis(milliseconds))
         }
@@ -128,7 +132,8 @@ mod tests {
         let rows = [("0s", true), ("0 ms", true), ("00h", true)];
         let others = ["", "0", "s", "1s", "10s", "0x", "0s0s", "-0s"].map(|text| (text, false));
         for (text, is_zero) in rows.into_iter().chain(others) {
-            assert_eq!(is_zero_span(text), is_zero, "{text}");
+            let found = span_or_zero(text).is_ok_and(|span| span.is_zero());
+            assert_eq!(found, is_zero, "{text}");
         }
     }
 

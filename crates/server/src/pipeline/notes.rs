@@ -1,4 +1,4 @@
-//! What the access log tells about the way in which a request was resolved.
+//! Notes for the access log about the way in which a request was resolved.
 
 use std::os::unix::ffi::OsStrExt;
 

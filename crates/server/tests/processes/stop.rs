@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use howdah_sys::signal::{SIGINT, SIGQUIT, SIGTERM};
 
-use crate::support::{Client, Folder, Process, Setup, has_php, status, wait_until};
+use crate::support::{Client, Folder, Process, Server, Setup, has_php, status, wait_until};
 use crate::{SLOW, WHO, config, is_who};
 
 /// A page that takes far longer than a test.
 const ENDLESS: &str = "touch($_GET['mark']); sleep(600);";
 
 /// Starts a request to [`SLOW`] and waits until the script runs.
-fn slow_request(server: &crate::support::Server, folder: &Folder) -> Client {
+fn slow_request(server: &Server, folder: &Folder) -> Client {
     let mark = folder.path().join(format!("mark-{}", Instant::now().elapsed().as_nanos()));
     // The pool may run as another user.
     let file = std::fs::File::create(&mark).unwrap();
@@ -23,6 +23,15 @@ fn slow_request(server: &crate::support::Server, folder: &Folder) -> Client {
     client.ask(&format!("/index.php?mark={}", mark.display())).unwrap();
     wait_until("the slow script runs", || written() != before);
     client
+}
+
+/// Starts a server whose one worker runs a script without end, which a stop waits for.
+fn with_endless_script() -> (Folder, Server) {
+    let folder = Folder::with_script(ENDLESS);
+    let site = "[site.php]\nworkers = 1\nrequest_timeout = \"10m\"";
+    let file = config(&folder, "[limits]\ndrain_timeout = \"10m\"", site);
+    let server = Setup::config(&file).start();
+    (folder, server)
 }
 
 #[test]
@@ -96,10 +105,7 @@ fn told_twice_it_does_not_wait() {
     if !has_php() {
         return;
     }
-    let folder = Folder::with_script(ENDLESS);
-    let site = "[site.php]\nworkers = 1\nrequest_timeout = \"10m\"";
-    let file = config(&folder, "[limits]\ndrain_timeout = \"10m\"", site);
-    let mut server = Setup::config(&file).start();
+    let (folder, mut server) = with_endless_script();
     let processes = server.processes();
     let mut client = slow_request(&server, &folder);
     server.signal(SIGTERM);
@@ -162,10 +168,7 @@ fn clients_are_refused_and_another_server_can_listen_while_a_long_script_keeps_a
     if !has_php() {
         return;
     }
-    let folder = Folder::with_script(ENDLESS);
-    let site = "[site.php]\nworkers = 1\nrequest_timeout = \"10m\"";
-    let file = config(&folder, "[limits]\ndrain_timeout = \"10m\"", site);
-    let mut server = Setup::config(&file).start();
+    let (folder, mut server) = with_endless_script();
     let _client = slow_request(&server, &folder);
     server.signal(SIGTERM);
     wait_until("another server can listen", || {

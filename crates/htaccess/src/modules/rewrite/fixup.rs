@@ -120,7 +120,7 @@ fn proxy(run: &mut RewriteRun<'_, '_>, escape: bool) -> RewriteOutcome {
     let mut url = name[PROXY.len()..].to_vec();
     if escape && let Some(scheme) = url::scheme(&url) {
         url = url::escape_absolute(&url, scheme);
-        url::enlarge_escapes(&mut url[scheme.length..]);
+        url::capitalize_escapes(&mut url[scheme.length..]);
     }
     if let Some(args) = &state.args {
         url.push(b'?');

@@ -71,7 +71,7 @@ pub(super) fn escape_absolute(url: &[u8], scheme: UrlScheme) -> Vec<u8> {
 }
 
 /// Gives the escapes of an escaped URL capital letters, as mod_proxy writes them.
-pub(super) fn enlarge_escapes(url: &mut [u8]) {
+pub(super) fn capitalize_escapes(url: &mut [u8]) {
     let mut rest = url;
     while let Some(at) = memchr::memchr(b'%', rest) {
         let (escape, behind) = rest[at + 1..].split_at_mut_checked(2).unwrap_or_default();

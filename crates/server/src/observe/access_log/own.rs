@@ -10,17 +10,16 @@ use howdah_site::logged_path;
 
 use super::{RequestRecord, bytes_or_dash, escape, is_unread, request_line, time, user};
 
-/// Adds a line. `port`: that of the listener in the configuration; 0 for none.
+/// Adds a line. `port`: that of the listener in the configuration; 0 where that leaves it to the
+/// system.
 pub(super) fn line(out: &mut Vec<u8>, format: &LogFormat, record: &RequestRecord<'_>, port: u16) {
     for part in format.parts() {
         match part {
             LogPart::Text(text) => out.extend_from_slice(text.as_bytes()),
-            LogPart::Value(LogValue::Port) => add_port(out, port, record),
-            LogPart::Value(value) => add(out, value, record),
+            LogPart::Value(value) => add(out, value, record, port),
             LogPart::Conditional(condition, value) => match condition.holds(record.status().code())
             {
-                true if *value == LogValue::Port => add_port(out, port, record),
-                true => add(out, value, record),
+                true => add(out, value, record, port),
                 false => out.push(b'-'),
             },
         }
@@ -28,15 +27,7 @@ pub(super) fn line(out: &mut Vec<u8>, format: &LogFormat, record: &RequestRecord
     out.push(b'\n');
 }
 
-/// The canonical port: that of the listener, as of Apache's virtual host. Where the configuration
-/// leaves it to the system, the one that the client reached.
-fn add_port(out: &mut Vec<u8>, port: u16, record: &RequestRecord<'_>) {
-    let port = if port == 0 { record.peer.local.port() } else { port };
-    // Writing to memory cannot fail.
-    let _ = write!(out, "{port}");
-}
-
-fn add(out: &mut Vec<u8>, value: &LogValue, record: &RequestRecord<'_>) {
+fn add(out: &mut Vec<u8>, value: &LogValue, record: &RequestRecord<'_>, port: u16) {
     let (request, peer) = (record.request, record.peer);
     // Writing to memory cannot fail.
     let _ = match value {
@@ -56,6 +47,8 @@ fn add(out: &mut Vec<u8>, value: &LogValue, record: &RequestRecord<'_>) {
         LogValue::Microseconds => write!(out, "{}", record.took.as_micros()),
         LogValue::Method | LogValue::Protocol if is_unread(request) => return known(out, b""),
         LogValue::Protocol => write!(out, "{}", request.version),
+        // The canonical port is the listener's, as that of Apache's virtual host.
+        LogValue::Port if port != 0 => write!(out, "{port}"),
         LogValue::Port | LogValue::LocalPort => write!(out, "{}", peer.local.port()),
         LogValue::RemotePort => write!(out, "{}", peer.remote.port()),
         LogValue::Status => write!(out, "{}", record.status().code()),

@@ -196,7 +196,7 @@ fn what_directives_tell_a_script_is_kept_for_it() {
     }
 }
 
-/// That a rule has led to a file, and what is to be logged, is kept as well.
+/// Keeps that a rule has led to a file, and the messages for the log.
 #[test]
 fn the_way_to_a_file_is_kept() {
     for (lines, target, expected) in [
