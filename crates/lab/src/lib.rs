@@ -7,7 +7,7 @@
 //! probes (CPU, PSS, switches, system calls) ───┘
 //! ```
 //!
-//! Every started program is a [`process::StackProgram`] with a process group of its own, and ends
+//! Every started program is a [`process::StackProgram`] with a session of its own, and ends
 //! with it. Every file is written below one temporary folder.
 
 #![forbid(unsafe_code)]

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -13,8 +12,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// A started program with all processes below it. Dropping it stops them.
 ///
-/// The program gets a process group of its own: Apache and lighttpd signal their whole group when
-/// they stop, which would include the laboratory.
+/// The program gets a session of its own, as a service has. Apache and lighttpd signal their whole
+/// process group when they stop, which would include the laboratory. And Linux shares processors
+/// between sessions (`sched_autogroup_enabled`): a server in the session of the load generator would
+/// be scheduled unlike one that makes sessions itself.
 #[derive(Debug)]
 pub struct StackProgram {
     child: Child,
@@ -46,17 +47,17 @@ impl StackProgram {
     /// The program cannot be run, or its log cannot be opened.
     pub fn start(command: &mut Command, log: &Path) -> Result<StackProgram, StartFailed> {
         let name = command.get_program().to_string_lossy().into_owned();
+        let failed = |error| StartFailed::Execute(name.clone(), error);
+        let mut command = in_own_session(command).map_err(failed)?;
         let open = || File::options().create(true).append(true).open(log);
         let outputs = open().and_then(|output| Ok((output.try_clone()?, output)));
-        let (output, errors) =
-            outputs.map_err(|error| StartFailed::Execute(name.clone(), error))?;
+        let (output, errors) = outputs.map_err(failed)?;
         let child = command
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(errors)
-            .process_group(0)
             .spawn()
-            .map_err(|error| StartFailed::Execute(name.clone(), error))?;
+            .map_err(failed)?;
         Ok(StackProgram { child, log: log.to_owned(), name })
     }
 
@@ -255,6 +256,35 @@ pub fn find(names: &[&str]) -> Option<PathBuf> {
     })
 }
 
+/// Returns `command` through setsid(1), which makes a session and then executes the program in the
+/// same process.
+///
+/// # Errors
+///
+/// The program does not exist: setsid would say so only in the program's log.
+fn in_own_session(command: &Command) -> io::Result<Command> {
+    let program = Path::new(command.get_program());
+    let exists = match program.to_str() {
+        Some(name) if !name.contains('/') => find(&[name]).is_some(),
+        _ => program.is_file(),
+    };
+    if !exists {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    let mut wrapped = Command::new("setsid");
+    wrapped.arg(program).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapped.env(name, value),
+            None => wrapped.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        wrapped.current_dir(folder);
+    }
+    Ok(wrapped)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,6 +312,20 @@ mod tests {
             all.into_iter().filter_map(ProcessIdentity::of).collect();
         drop(program);
         assert_eq!(before.iter().filter(|process| process.runs()).count(), 0);
+        fs::remove_file(log).unwrap();
+    }
+
+    #[test]
+    fn a_program_has_a_session_of_its_own() {
+        let log = log("session");
+        let mut command = Command::new("sh");
+        command.args(["-c", "ps -o sid= -p $$; echo $MARK; pwd"]).env("MARK", "kept");
+        let mut program = StackProgram::start(command.current_dir("/usr"), &log).unwrap();
+        let pid = program.pid().to_string();
+        program.wait_until(|| false).unwrap_err();
+        let text = fs::read_to_string(&log).unwrap();
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        assert_eq!(lines, [pid.as_str(), "kept", "/usr"]);
         fs::remove_file(log).unwrap();
     }
 

@@ -11,7 +11,7 @@ use crate::stack::Stack;
 use crate::stacks::howdah_binary;
 use crate::wordpress::front_page;
 
-/// Connections of the load, and PHP processes of each binary.
+/// Connections of the load.
 const CONNECTIONS: usize = 32;
 
 /// Many short rounds say more than few long ones.
@@ -72,5 +72,6 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
 const NOTES: &[&str] = &[
     "Both binaries run at the same time, with the same configuration but for port and folder; only \
      one of them is asked at a time. Every second round runs in the opposite order",
+    "The number of PHP workers is the default of each binary",
     "1MB.php prints 1,024 pieces of 1 KB, 10x100KB.php ten pieces of 100 KB",
 ];

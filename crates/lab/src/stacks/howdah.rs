@@ -104,8 +104,7 @@ htaccess = @htaccess@
 @tls@
 [site.php]
 @user@
-@mode@workers = @workers@
-# Like the others: workers live on.
+@workers@# Like the others: workers live on.
 max_requests = 0
 ini_file = \"@ini@\"
 state_dir = \"@folder@/state\"
@@ -118,9 +117,6 @@ name = \"slow\"
 path = [\"/wait.php\", \"/compute.php\"]
 workers = @lane@
 ";
-
-/// A number of workers that a study sets is kept.
-const STATIC: &str = "mode = \"static\"\n";
 
 /// Nothing is set that has a default.
 const AS_INSTALLED: &str = "\
@@ -147,6 +143,16 @@ const TLS: &str = "tls = { cert = \"@certificate@\", key = \"@key@\" }\n";
 impl Howdah {
     fn binary<'a>(&'a self, environment: &'a StackEnvironment) -> &'a Path {
         self.binary.as_deref().unwrap_or(&environment.howdah)
+    }
+
+    /// The lines about workers: a number that a study sets is kept. Two binaries are compared with
+    /// their defaults, which may differ.
+    fn workers(&self, environment: &StackEnvironment) -> String {
+        match environment.settings.get("workers") {
+            Some(workers) => format!("mode = \"static\"\nworkers = {workers}\n"),
+            None if self.binary.is_some() => String::new(),
+            None => format!("workers = {}\n", environment.php_processes),
+        }
     }
 
     fn root(&self, environment: &StackEnvironment) -> PathBuf {
@@ -202,11 +208,6 @@ impl Stack for Howdah {
     fn start(&self, environment: &StackEnvironment, folder: &Path) -> Result<Running, StartFailed> {
         let failed = |error| StartFailed::Execute("howdah".to_owned(), error);
         let port = free_port().map_err(failed)?;
-        let workers = environment
-            .settings
-            .get("workers")
-            .cloned()
-            .unwrap_or_else(|| environment.php_processes.to_string());
         let listen = if environment.tls.is_some() {
             format!("{{ address = \"127.0.0.1:{port}\", tls = true }}")
         } else {
@@ -222,14 +223,6 @@ impl Stack for Howdah {
             &[
                 ("requests", if kept == 0 { "1" } else { "0" }),
                 ("keep", &kept.max(1).to_string()),
-                (
-                    "mode",
-                    if environment.settings.contains_key("workers") {
-                        STATIC
-                    } else {
-                        ""
-                    },
-                ),
                 ("lanes", if self.lanes { LANES } else { "" }),
                 ("lane", &(environment.php_processes / 2).max(1).to_string()),
                 ("listen", &listen),
@@ -244,7 +237,7 @@ impl Stack for Howdah {
                 ("folder", &folder.display().to_string()),
                 ("root", &self.root(environment).display().to_string()),
                 ("htaccess", if self.htaccess { "true" } else { "false" }),
-                ("workers", &workers),
+                ("workers", &self.workers(environment)),
                 ("ini", &environment.ini.display().to_string()),
             ],
         );
