@@ -14,8 +14,8 @@ use rustix::process::{Pid, Signal, kill_process};
 ///
 /// The program gets a session of its own, as a service has. Apache and lighttpd signal their whole
 /// process group when they stop, which would include the laboratory. And Linux shares processors
-/// between sessions (`sched_autogroup_enabled`): a server in the session of the load generator would
-/// be scheduled unlike one that makes sessions itself.
+/// between sessions (`sched_autogroup_enabled`): a server in the session of the load generator
+/// would be scheduled unlike one that makes sessions itself.
 #[derive(Debug)]
 pub struct StackProgram {
     child: Child,
