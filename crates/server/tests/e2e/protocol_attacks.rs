@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use self::attackers::{ALL, Attack, Target};
 use self::visitors::{Seen, Visitors};
 use crate::http3::{Served, configured};
-use crate::support::turns::stand_back;
+use crate::support::turns::{stand_back, stand_back_as_session};
 use crate::support::{Folder, has_php, is_root, wait_until};
 use crate::tls::client::{Authority, files};
 
@@ -122,7 +122,8 @@ struct Attackers {
 impl Attackers {
     /// Starts them. They attack when it returns.
     fn start(attack: &Attack, target: &Target, authority: &Path) -> Attackers {
-        let mut program = Command::new(std::env::current_exe().unwrap())
+        let mut program = Command::new("setsid")
+            .arg(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "--nocapture", "protocol_attacks::attackers_of_a_test"])
             .env(TITLE, attack.title)
             .env(ADDRESS, target.address.to_string())
@@ -173,6 +174,7 @@ fn attackers_of_a_test() {
     else {
         return;
     };
+    stand_back_as_session();
     let attack = ALL.iter().find(|attack| attack.title == title).unwrap();
     let target = Target::new(address.parse().unwrap(), fs::read(authority).unwrap());
     let over = AtomicBool::new(false);
