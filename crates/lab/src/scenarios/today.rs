@@ -14,6 +14,8 @@ use crate::wordpress::front_page;
 
 /// Connections of the closed loops.
 const CONNECTIONS: usize = 32;
+/// PHP processes of each stack, for each processor: as many as Howdah has by default.
+const PER_CORE: usize = 4;
 /// PHP processes of each stack in the cells about latency beside busy PHP and about idle
 /// connections.
 const FEW: usize = 8;
@@ -28,7 +30,7 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
         CellGroup {
             title: "32 connections".to_owned(),
             stacks: stacks.clone(),
-            conditions: together(CONNECTIONS, CONNECTIONS),
+            conditions: together(PER_CORE * facts.cores, CONNECTIONS),
             cells: throughput(facts),
         },
         ruled(facts)?,
@@ -107,7 +109,7 @@ fn ruled(facts: &Facts) -> Result<CellGroup, String> {
     Ok(CellGroup {
         title: "an application's .htaccess".to_owned(),
         stacks: if ours { stacks } else { Vec::new() },
-        conditions: together(CONNECTIONS, CONNECTIONS),
+        conditions: together(PER_CORE * facts.cores, CONNECTIONS),
         cells: cells.collect(),
     })
 }
@@ -228,6 +230,8 @@ const USUAL: &[&str] = &[
 const QUICK: &[&str] = &["howdah", "nginx-fpm", "apache-prefork-mod_php", "lighttpd-fpm", "h2o"];
 
 const NOTES: &[&str] = &[
+    "Each stack has four PHP processes for each processor, as Howdah by default; a prefork Apache \
+     with mod_php has one for each connection",
     "WordPress's and Drupal's .htaccess are obeyed by Howdah beside itself without them, with the \
      same files; 0.99 is hard to tell from 1 on a noisy machine, so look at the interval",
     "Latency beside busy PHP: 16 clients keep 8 PHP processes busy while 2,000 files a second are \

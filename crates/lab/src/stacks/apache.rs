@@ -20,6 +20,9 @@ use templates::{
     TLS,
 };
 
+/// Connections that have a process each where PHP is inside of Apache's prefork processes.
+const MOST_WITH_PROCESS: usize = 64;
+
 /// Apache with one process model and one connection to PHP.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Apache {
@@ -206,8 +209,10 @@ impl Apache {
             return settings.to_owned();
         }
         if is_prefork {
-            let inside = self.php == PhpConnection::Inside;
-            let workers = if inside {
+            // A crowd is what a prefork server with PHP inside is measured with; every connection of
+            // fewer has a process.
+            let is_crowd = environment.connections > MOST_WITH_PROCESS;
+            let workers = if self.php == PhpConnection::Inside && is_crowd {
                 environment.php_processes
             } else {
                 environment.php_processes.max(environment.connections)
