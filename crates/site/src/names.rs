@@ -53,15 +53,23 @@ impl NameRules {
     /// says.
     #[inline]
     pub(crate) fn runs(&self, name: &[u8]) -> bool {
-        self.run
-            .iter()
-            .any(|extension| name.len() > extension.len() && name.ends_with(extension))
+        // One comparison of a byte tells most names from all endings.
+        let Some(last) = name.last() else {
+            return false;
+        };
+        self.run.iter().any(|extension| {
+            extension.last() == Some(last)
+                && name.len() > extension.len()
+                && name.ends_with(extension)
+        })
     }
 
     #[inline]
     pub(crate) fn class(&self, name: &[u8]) -> FileClass {
         if self.runs(name) {
             FileClass::Php
+        } else if !has_begin_of_source(name) {
+            FileClass::Plain
         } else if is_php_source(name) {
             FileClass::Refused
         } else if self.refuse_backups && backups::is_backup(name) {
@@ -132,6 +140,16 @@ impl WildcardName {
             *name == *self.stem
         }
     }
+}
+
+/// Returns whether an ending begins in the name as the endings of PHP programs and of their back-ups
+/// do. Where none does, neither [`is_php_source`] nor [`backups::is_backup`] is true.
+#[inline]
+fn has_begin_of_source(name: &[u8]) -> bool {
+    name.windows(3).any(|bytes| {
+        bytes[0] == b'.'
+            && matches!([bytes[1] | 0x20, bytes[2] | 0x20], backups::PHP | backups::INC)
+    })
 }
 
 /// Returns whether the name's last extension is one that PHP programs have or had, in any case.

@@ -65,7 +65,8 @@ impl DocumentPath {
     /// The last component; empty for the root itself.
     pub fn file_name(&self) -> &[u8] {
         let relative = self.relative();
-        &relative[memchr::memrchr(b'/', relative).map_or(0, |at| at + 1)..]
+        // Most names are too short for a search by vectors.
+        &relative[relative.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1)..]
     }
 
     /// Returns whether the last component is `.htaccess`.

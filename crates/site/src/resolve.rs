@@ -223,7 +223,12 @@ impl<'a> PathSearch<'a> {
 
     /// Counts the folders of a deep path as work.
     fn spend_on_depth(&self, client: &ClientRequest<'_>) -> Result<(), Exhausted> {
-        let folders = memchr_iter(b'/', self.path.relative()).count();
+        let relative = self.path.relative();
+        // A folder takes two bytes at least.
+        if relative.len() <= 2 * SHALLOW {
+            return Ok(());
+        }
+        let folders = memchr_iter(b'/', relative).count();
         match folders.checked_sub(SHALLOW) {
             None | Some(0) => Ok(()),
             Some(deep) => client.meter().spend(FOLDER * deep as u64),

@@ -119,8 +119,11 @@ impl DeadlineWatches {
 impl Watch {
     /// Sets the deadline `after` from `now`.
     pub(crate) fn arm(&self, now: Instant, after: Duration) {
-        self.armed.set(milliseconds(self.start, now));
-        self.deadline.set(milliseconds(self.start, now + after));
+        let now = milliseconds(self.start, now);
+        let after = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+        self.armed.set(now);
+        // Never before its time: `now` was cut to whole milliseconds.
+        self.deadline.set(now.saturating_add(after).saturating_add(1));
         self.expired.set(false);
     }
 

@@ -29,7 +29,7 @@ fn is_backup_at(name: &[u8], dot: usize) -> bool {
         return false;
     };
     let begin = begin.map(|byte| byte | 0x20);
-    (begin == *b"ph" || begin == *b"in") && is_marked(rest)
+    (begin == PHP || begin == INC) && is_marked(rest)
 }
 
 #[cold]
@@ -78,6 +78,10 @@ fn are_marks(mut rest: &[u8]) -> bool {
 fn run(bytes: &[u8], is_part: fn(&u8) -> bool) -> usize {
     bytes.iter().position(|byte| !is_part(byte)).unwrap_or(bytes.len())
 }
+
+/// The first two letters of [`ENDINGS`].
+pub(super) const PHP: [u8; 2] = *b"ph";
+pub(super) const INC: [u8; 2] = *b"in";
 
 /// The ending of files that PHP programs include.
 const INCLUDED: &[u8] = b"inc";
@@ -140,6 +144,7 @@ mod tests {
     fn names_of_backups() {
         for name in BACKUPS {
             assert!(is_backup(name.as_bytes()), "{name}");
+            assert!(super::super::has_begin_of_source(name.as_bytes()), "{name}");
         }
         for name in OTHERS {
             assert!(!is_backup(name.as_bytes()), "{name}");
