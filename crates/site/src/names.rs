@@ -142,8 +142,8 @@ impl WildcardName {
     }
 }
 
-/// Returns whether an ending begins in the name as the endings of PHP programs and of their back-ups
-/// do. Where none does, neither [`is_php_source`] nor [`backups::is_backup`] is true.
+/// Returns whether an ending begins in the name as those of PHP programs and of their back-ups do.
+/// Where none does, neither [`is_php_source`] nor [`backups::is_backup`] is true.
 #[inline]
 fn has_begin_of_source(name: &[u8]) -> bool {
     name.windows(3).any(|bytes| {

@@ -16,7 +16,7 @@ use crate::expression::Expression;
 use crate::merge::Merge;
 use crate::module::{ApacheModule, ModuleConfig, Presence};
 
-pub use crate::transform::{ContentFilter, Transform, TransformError};
+pub use crate::transform::{ContentFilter, OUTPUT, Transform, TransformError};
 pub use choose::{InForce, TOO_SMALL, choose};
 pub(crate) use directives::DIRECTIVES;
 
@@ -26,13 +26,22 @@ pub enum Filter {
     /// mod_deflate's DEFLATE: gzip.
     Deflate,
     /// mod_deflate's INFLATE, which unpacks gzip.
-    Inflate,
+    Inflate(InflateLimits),
     /// mod_brotli's BROTLI_COMPRESS.
     Brotli,
     /// Zstandard, which no directive names: Apache has no such filter.
     Zstandard,
     /// mod_substitute's SUBSTITUTE.
     Substitute(Arc<dyn ContentFilter>),
+}
+
+/// How much more than its input INFLATE may make, as far as directives say it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InflateLimits {
+    /// DeflateInflateRatioLimit: the multiple of the input.
+    ratio: Option<u32>,
+    /// DeflateInflateRatioBurst: the blocks in a row that may be over it.
+    burst: Option<u32>,
 }
 
 /// A filter by its name.
@@ -53,6 +62,7 @@ pub struct Config {
     /// The names of the filters in the order in which they act. `None`: the names before it do not
     /// count.
     chain: Vec<Option<Box<[u8]>>>,
+    inflate: InflateLimits,
 }
 
 /// A filter of mod_filter's, which acts as one of its providers.
@@ -166,6 +176,10 @@ impl Merge for Config {
         Config {
             smart: add.smart.iter().chain(inherited).cloned().collect(),
             chain: [&base.chain[..], &add.chain].concat(),
+            inflate: InflateLimits {
+                ratio: add.inflate.ratio.or(base.inflate.ratio),
+                burst: add.inflate.burst.or(base.inflate.burst),
+            },
         }
     }
 }

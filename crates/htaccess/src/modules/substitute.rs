@@ -92,3 +92,5 @@ pub(crate) const APACHE_MODULES: &[ApacheModule] = &[ApacheModule::new(
 
 /// The default of SubstituteMaxLineLength: 1 MiB.
 const LONGEST_LINE: usize = 1024 * 1024;
+/// The longest line whatever SubstituteMaxLineLength says: each response holds one in memory.
+const LONGEST_OF_ALL: usize = 8 * 1024 * 1024;

@@ -209,8 +209,8 @@ impl Apache {
             return settings.to_owned();
         }
         if is_prefork {
-            // A crowd is what a prefork server with PHP inside is measured with; every connection of
-            // fewer has a process.
+            // A crowd is what a prefork server with PHP inside is measured with; every connection
+            // of fewer has a process.
             let is_crowd = environment.connections > MOST_WITH_PROCESS;
             let workers = if self.php == PhpConnection::Inside && is_crowd {
                 environment.php_processes

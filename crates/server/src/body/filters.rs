@@ -1,14 +1,25 @@
 //! The filters that content passes on its way out: they compress it, or replace text in it.
 
 use howdah_files::CacheableCoding;
-use howdah_htaccess::modules::filter::{Filter, Transform, TransformError};
+use howdah_htaccess::modules::filter::{Filter, OUTPUT, Transform, TransformError};
 
 /// A chain of filters. Each gets the output of the one before it.
+///
+/// A few bytes may become gigabytes in a filter. Therefore none works on while its output waits:
+/// the last filter that has something to do works first, and the chain stops as soon as there is
+/// output to be taken away.
 pub(super) struct Chain {
-    steps: Vec<Box<dyn Transform>>,
-    /// The output of one filter and the input of the next.
-    between: [Vec<u8>; 2],
-    has_patterns: bool,
+    steps: Vec<ChainStep>,
+}
+
+/// A filter, and what waits for it.
+struct ChainStep {
+    transform: Box<dyn Transform>,
+    input: Vec<u8>,
+    /// Bytes of `input` that the filter has taken.
+    taken: usize,
+    /// What follows the input.
+    then: Option<ChainAction>,
 }
 
 impl std::fmt::Debug for Chain {
@@ -19,76 +30,120 @@ impl std::fmt::Debug for Chain {
     }
 }
 
-/// The step that the chain performs.
+/// The step that the chain performs behind the content.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ChainAction {
-    Push,
     Flush,
     Finish,
 }
 
 impl Chain {
+    /// Begins a response. There is one filter at least.
     pub(super) fn new(filters: &[Filter]) -> Chain {
+        let step = |filter: &Filter| ChainStep {
+            transform: filter.transform(),
+            input: Vec::new(),
+            taken: 0,
+            then: None,
+        };
         Chain {
-            steps: filters.iter().map(Filter::transform).collect(),
-            between: Default::default(),
-            has_patterns: filters.iter().any(|filter| matches!(filter, Filter::Substitute(_))),
+            steps: filters.iter().map(step).collect(),
         }
     }
 
-    /// Returns whether a filter of the chain matches patterns, which may take long for few bytes.
-    pub(super) fn has_patterns(&self) -> bool {
-        self.has_patterns
+    /// Gives the filters more content, for [`advance`](Chain::advance).
+    pub(super) fn push(&mut self, input: &[u8]) {
+        if let Some(first) = self.steps.first_mut() {
+            first.input.extend_from_slice(input);
+        }
     }
 
-    /// Takes more content and appends the output of the last filter.
+    /// Has the filters give out all output that the content so far allows.
+    pub(super) fn flush(&mut self) {
+        if let Some(first) = self.steps.first_mut() {
+            first.then.get_or_insert(ChainAction::Flush);
+        }
+    }
+
+    /// Ends the content.
+    pub(super) fn finish(&mut self) {
+        if let Some(first) = self.steps.first_mut() {
+            first.then = Some(ChainAction::Finish);
+        }
+    }
+
+    /// Returns whether [`advance`](Chain::advance) has something to do.
+    pub(super) fn has_work(&self) -> bool {
+        self.steps.iter().any(ChainStep::has_work)
+    }
+
+    /// Works until `out` has [`OUTPUT`] bytes or more, or nothing is left to do.
     ///
     /// # Errors
     /// A filter failed.
-    pub(super) fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), TransformError> {
-        self.run(input, ChainAction::Push, out)
-    }
-
-    /// Flushes the filters: appends all output that the content so far allows.
-    ///
-    /// # Errors
-    /// As [`push`](Chain::push).
-    pub(super) fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), TransformError> {
-        self.run(b"", ChainAction::Flush, out)
-    }
-
-    /// Ends the content and appends the rest of the output.
-    ///
-    /// # Errors
-    /// As [`push`](Chain::push).
-    pub(super) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TransformError> {
-        self.run(b"", ChainAction::Finish, out)
-    }
-
-    fn run(
-        &mut self,
-        input: &[u8],
-        action: ChainAction,
-        out: &mut Vec<u8>,
-    ) -> Result<(), TransformError> {
-        let [from, to] = &mut self.between;
-        from.clear();
-        from.extend_from_slice(input);
-        for step in &mut self.steps {
-            to.clear();
-            if !from.is_empty() {
-                step.push(from, to)?;
+    pub(super) fn advance(&mut self, out: &mut Vec<u8>) -> Result<(), TransformError> {
+        while out.len() < OUTPUT
+            && let Some(at) = self.steps.iter().rposition(ChainStep::has_work)
+        {
+            match &mut self.steps[at..] {
+                [last] => {
+                    last.work(out)?;
+                }
+                [step, next, ..] => {
+                    if let Some(then) = step.work(&mut next.input)? {
+                        next.then = Some(then);
+                    }
+                }
+                [] => {}
             }
-            match action {
-                ChainAction::Push => {}
-                ChainAction::Flush => step.flush(to)?,
-                ChainAction::Finish => step.finish(to)?,
-            }
-            std::mem::swap(from, to);
         }
-        out.extend_from_slice(from);
         Ok(())
     }
+
+    /// Returns the bytes of memory that the filters hold, about.
+    pub(super) fn memory(&self) -> usize {
+        self.steps
+            .iter()
+            .map(|step| step.transform.memory() + step.input.capacity())
+            .sum()
+    }
+}
+
+impl ChainStep {
+    fn has_work(&self) -> bool {
+        self.taken < self.input.len() || self.then.is_some()
+    }
+
+    /// Takes some of the input, or does what follows it. Returns what the next filter has to do
+    /// then.
+    fn work(&mut self, out: &mut Vec<u8>) -> Result<Option<ChainAction>, TransformError> {
+        if self.taken < self.input.len() {
+            self.taken += self.transform.push(&self.input[self.taken..], out)?;
+            if self.taken == self.input.len() {
+                self.taken = 0;
+                self.input.clear();
+                self.input.shrink_to(OUTPUT);
+            }
+            return Ok(None);
+        }
+        let then = self.then.take();
+        match then {
+            Some(ChainAction::Flush) => self.transform.flush(out)?,
+            Some(ChainAction::Finish) => self.transform.finish(out)?,
+            None => {}
+        }
+        Ok(then)
+    }
+}
+
+/// Returns whether one of the filters matches patterns, which may take long for few bytes.
+pub(super) fn have_patterns(filters: &[Filter]) -> bool {
+    filters.iter().any(|filter| matches!(filter, Filter::Substitute(_)))
+}
+
+/// Returns the bytes of memory that a chain of these filters takes, about.
+pub(super) fn memory(filters: &[Filter]) -> usize {
+    filters.iter().map(Filter::memory).sum()
 }
 
 /// Returns the content coding that these filters produce. `None`: their output depends on more than
@@ -104,26 +159,93 @@ pub(crate) fn coding(filters: &[Filter]) -> Option<CacheableCoding> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use howdah_htaccess::modules::filter::{ContentFilter, InflateLimits};
+
     use super::*;
 
-    fn through(filters: &[Filter], parts: &[&[u8]]) -> Vec<u8> {
-        let (mut chain, mut out) = (Chain::new(filters), Vec::new());
+    /// The output, and the most bytes of it at a time.
+    fn through(filters: &[Filter], parts: &[&[u8]]) -> Result<(Vec<u8>, usize), TransformError> {
+        let (mut chain, mut all, mut most) = (Chain::new(filters), Vec::new(), 0);
+        let mut take = |chain: &mut Chain| {
+            while chain.has_work() {
+                let mut out = Vec::new();
+                chain.advance(&mut out)?;
+                most = most.max(out.len()).max(chain.memory());
+                all.append(&mut out);
+            }
+            Ok(())
+        };
         for part in parts {
-            chain.push(part, &mut out).unwrap();
-            chain.flush(&mut out).unwrap();
+            chain.push(part);
+            take(&mut chain)?;
+            chain.flush();
+            take(&mut chain)?;
         }
-        chain.finish(&mut out).unwrap();
-        out
+        chain.finish();
+        take(&mut chain)?;
+        Ok((all, most))
+    }
+
+    fn content(filters: &[Filter], parts: &[&[u8]]) -> Vec<u8> {
+        through(filters, parts).unwrap().0
     }
 
     #[test]
     fn filters_one_behind_the_other() {
-        let content = b"one two three ".repeat(1000);
-        let packed = through(&[Filter::Deflate], &[&content]);
-        assert!(packed.len() < content.len() / 5 && packed.starts_with(&[0x1f, 0x8b]));
-        assert_eq!(through(&[Filter::Deflate, Filter::Inflate], &[&content]), content);
-        assert_eq!(through(&[Filter::Inflate], &[&packed]), content);
-        assert_eq!(through(&[Filter::Deflate, Filter::Inflate], &[b"a", b"", b"b"]), b"ab");
-        assert_eq!(through(&[], &[b"a", b"b"]), b"ab");
+        let text = b"one two three ".repeat(1000);
+        let packed = content(&[Filter::Deflate], &[&text]);
+        assert!(packed.len() < text.len() / 5 && packed.starts_with(&[0x1f, 0x8b]));
+        assert_eq!(
+            content(&[Filter::Deflate, Filter::Inflate(InflateLimits::default())], &[&text]),
+            text
+        );
+        assert_eq!(content(&[Filter::Inflate(InflateLimits::default())], &[&packed]), text);
+        assert_eq!(
+            content(
+                &[Filter::Deflate, Filter::Inflate(InflateLimits::default())],
+                &[b"a", b"", b"b"]
+            ),
+            b"ab"
+        );
+    }
+
+    /// Doubles every byte.
+    #[derive(Debug)]
+    struct Twice;
+
+    impl ContentFilter for Twice {
+        fn transform(self: Arc<Self>) -> Box<dyn Transform> {
+            Box::new(Twice)
+        }
+    }
+
+    impl Transform for Twice {
+        fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<usize, TransformError> {
+            let taken = input.len().min(OUTPUT.saturating_sub(out.len()).div_ceil(2));
+            input[..taken].iter().for_each(|&byte| out.extend([byte, byte]));
+            Ok(taken)
+        }
+
+        fn flush(&mut self, _: &mut Vec<u8>) -> Result<(), TransformError> {
+            Ok(())
+        }
+
+        fn finish(&mut self, _: &mut Vec<u8>) -> Result<(), TransformError> {
+            Ok(())
+        }
+
+        fn memory(&self) -> usize {
+            0
+        }
+    }
+
+    #[test]
+    fn output_that_grows_without_end_takes_little_memory() {
+        let filters: Vec<Filter> = (0..10).map(|_| Filter::Substitute(Arc::new(Twice))).collect();
+        let (all, most) = through(&filters, &[&[7; 10_000]]).unwrap();
+        assert!(all.len() == 10_000 << 10 && all.iter().all(|&byte| byte == 7));
+        assert!(most < 32 * OUTPUT, "{most} bytes at a time");
     }
 }

@@ -65,6 +65,8 @@ pub(crate) enum PumpError {
     Filter(TransformError),
     /// Too many responses wait for the threads that their filters work on.
     Busy,
+    /// The client's responses hold `client_memory` already, and its filters need more.
+    Memory,
     /// A file has fewer bytes than the head promised.
     ShortFile,
     /// A file cannot be read.
@@ -118,9 +120,10 @@ pub(crate) async fn send(
         has_ended: false,
         left: promised.unwrap_or(u64::MAX),
         sent: 0,
+        filtering: (!filters.is_empty())
+            .then(|| Box::new(Filtered::new(filters, place, held.beside()))),
         spool: Spool::new(limits, held),
         residence: Residence::new(limits),
-        filtering: (!filters.is_empty()).then(|| Box::new(Filtered::new(filters, place))),
         turn: 0,
         failure: None,
     };
@@ -317,11 +320,15 @@ impl Pump<'_> {
             return flush(sink, context);
         }
         if filtering.filters.is_finished() {
+            filtering.filters.release();
             self.end()?;
             return Ok(self.spool_output(filtering));
         }
         if !filtering.filters.output.is_empty() {
             return Ok(self.spool_output(filtering));
+        }
+        if filtering.filters.has_work() {
+            return self.step_rest(filtering, sink, is_clear, context);
         }
         let Some(available) = self.available(context)? else {
             if !is_clear || filtering.is_shown {
@@ -364,6 +371,25 @@ impl Pump<'_> {
         filtering.filters.push(count)?;
         filtering.is_shown = false;
         filtering.silence = None;
+        Ok(self.spool_output(filtering))
+    }
+
+    /// One step of filters that have content already, and stopped for their output to be taken.
+    fn step_rest(
+        &mut self,
+        filtering: &mut Filtered<'_>,
+        sink: &mut impl Sink,
+        is_clear: bool,
+        context: &mut Context<'_>,
+    ) -> Result<PumpStep, PumpError> {
+        if !is_clear && (self.body.is_stored() || !self.has_room(context)?) {
+            filtering.filters.leave_turn();
+            return Ok(PumpStep::Wait);
+        }
+        if filtering.filters.poll_turn(context)?.is_pending() {
+            return flush(sink, context);
+        }
+        filtering.filters.work()?;
         Ok(self.spool_output(filtering))
     }
 
@@ -443,9 +469,9 @@ impl Pump<'_> {
 }
 
 impl<'t> Filtered<'t> {
-    fn new(filters: &[Filter], place: FilterPlace<'t>) -> Filtered<'t> {
+    fn new(filters: &'t [Filter], place: FilterPlace<'t>, held: HeldMemory<'t>) -> Filtered<'t> {
         Filtered {
-            filters: Filtering::new(filters, place),
+            filters: Filtering::new(filters, place, held),
             is_shown: true,
             silence: None,
         }

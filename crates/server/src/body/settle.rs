@@ -6,12 +6,13 @@ use std::task::Poll;
 
 use howdah_files::CompressedCache;
 
-use super::filtering::{FilterPlace, filtered};
+use super::filtering::{FilterPlace, FilteredContent, filtered, wait_for_memory};
 use super::filters::coding;
 use super::pump::{PumpError, of_file};
 use super::residence::Residence;
 use super::source::{AvailableContent, Body, BodySource};
 use super::spool::SpoolLimits;
+use crate::net::HeldMemory;
 use crate::pipeline::Response;
 
 /// Output of a script up to this length is copied out when the script has ended, so that its slot
@@ -21,7 +22,8 @@ const SCRIPT: usize = 64 * 1024;
 const STORED: u64 = 1 << 20;
 
 /// Filters the content of `response`, if it is short and available. `buffer` lends its memory to a
-/// script's output; `place` is where the filters work.
+/// script's output; `place` is where the filters work, and `held` counts their memory. Content that
+/// becomes too long in them stays as it is, to be filtered while it is sent.
 ///
 /// # Errors
 /// The content cannot be read; nothing was sent yet.
@@ -32,43 +34,59 @@ pub(crate) async fn settle(
     cache: &CompressedCache,
     place: FilterPlace<'_>,
     limits: &SpoolLimits,
+    mut held: HeldMemory<'_>,
 ) -> Result<(), PumpError> {
     if let Body::Script(_) = response.body {
         let available = poll_fn(|context| Poll::Ready(response.body.poll_available(context))).await;
         return match available {
             Poll::Pending => Ok(()),
             Poll::Ready(Err(error)) => Err(PumpError::Source(error)),
-            Poll::Ready(Ok(available)) => settle_script(response, buffer, available, place).await,
+            Poll::Ready(Ok(available)) => {
+                settle_script(response, buffer, available, place, &mut held).await
+            }
         };
     }
-    let length = response.body.length();
-    let is_short = length.is_some_and(|length| length <= STORED);
-    if response.filters.is_empty() || !is_short || !response.body.is_stored() {
+    let length = response.body.length().filter(|length| *length <= STORED);
+    let Some(length) = length.filter(|_| response.body.is_stored()) else {
+        return Ok(());
+    };
+    if response.filters.is_empty() {
         return Ok(());
     }
     let kept = response.representation.as_ref().zip(coding(&response.filters));
-    let Some((representation, coding)) = kept else {
-        let plain = Box::pin(read(&mut response.body, limits)).await?;
-        let content = Box::pin(filtered(plain, &response.filters, place)).await?;
-        response.body = Body::whole(content.into());
+    if let Some((representation, coding)) = kept
+        && let Some(content) = cache.find(representation, coding)
+    {
+        response.body = Body::shared(content);
         response.filters.clear();
         return Ok(());
-    };
-    let content = match cache.find(representation, coding) {
-        Some(content) => content,
-        None => {
-            let plain = Box::pin(read(&mut response.body, limits)).await?;
-            match cache.share(representation, coding, &plain) {
-                Some(content) => content,
-                None => {
-                    let content = Box::pin(filtered(plain, &response.filters, place)).await?.into();
-                    cache.keep(representation, coding, &content);
-                    content
-                }
-            }
+    }
+    // Nothing is read before its memory has room.
+    Box::pin(wait_for_memory(&mut held, &response.filters, length as usize)).await?;
+    let plain = Box::pin(read(&mut response.body, limits)).await?;
+    // Another response may have made the content meanwhile.
+    let made =
+        kept.and_then(|(representation, coding)| cache.share(representation, coding, &plain));
+    if let Some(content) = made {
+        response.body = Body::shared(content);
+        response.filters.clear();
+        return Ok(());
+    }
+    let content = match Box::pin(filtered(plain, &response.filters, place, &mut held)).await? {
+        FilteredContent::Whole(content) => content,
+        FilteredContent::TooLong(plain) => {
+            response.body = Body::whole(plain.into());
+            return Ok(());
         }
     };
-    response.body = Body::shared(content);
+    response.body = match kept {
+        Some((representation, coding)) => {
+            let content = content.into();
+            cache.keep(representation, coding, &content);
+            Body::shared(content)
+        }
+        None => Body::whole(content.into()),
+    };
     response.filters.clear();
     Ok(())
 }
@@ -79,6 +97,7 @@ async fn settle_script(
     buffer: &mut Vec<u8>,
     available: AvailableContent,
     place: FilterPlace<'_>,
+    held: &mut HeldMemory<'_>,
 ) -> Result<(), PumpError> {
     if !available.is_last {
         return Ok(());
@@ -96,8 +115,13 @@ async fn settle_script(
         response.body.consume(available.bytes);
     }
     if !response.filters.is_empty() {
-        content = Box::pin(filtered(content, &response.filters, place)).await?;
-        response.filters.clear();
+        content = match Box::pin(filtered(content, &response.filters, place, held)).await? {
+            FilteredContent::Whole(content) => {
+                response.filters.clear();
+                content
+            }
+            FilteredContent::TooLong(content) => content,
+        };
     }
     response.body = Body::Buffer(content, 0);
     Ok(())

@@ -188,7 +188,7 @@ impl Page {
 fn name(filter: &Filter) -> &'static str {
     match filter {
         Filter::Deflate => "DEFLATE",
-        Filter::Inflate => "INFLATE",
+        Filter::Inflate(_) => "INFLATE",
         Filter::Brotli => "BROTLI_COMPRESS",
         Filter::Zstandard => "zstd",
         Filter::Substitute(_) => "SUBSTITUTE",

@@ -4,6 +4,7 @@
 mod costly;
 mod errors;
 mod filters;
+mod growth;
 mod listing;
 mod live;
 mod passwords;

@@ -77,7 +77,20 @@ pub fn choose(
     filters
 }
 
+/// Filters that one response passes at most: each may make a multiple of the content.
+const MOST_FILTERS: usize = 16;
+
 fn candidates(tx: &mut Transaction<'_>, in_force: &InForce<'_>) -> Vec<Candidate> {
+    let mut candidates = all_candidates(tx, in_force);
+    if candidates.len() > MOST_FILTERS {
+        candidates.truncate(MOST_FILTERS);
+        let why = format!("a response passes {MOST_FILTERS} filters at most: others were left out");
+        tx.complain(None, why);
+    }
+    candidates
+}
+
+fn all_candidates(tx: &mut Transaction<'_>, in_force: &InForce<'_>) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     let by_extension = std::mem::take(&mut tx.state.output_filters);
     let by_folder = in_force.named.into_iter().flat_map(|names| names.split(|&byte| byte == b';'));
@@ -135,7 +148,10 @@ fn consider(
     match kind {
         FilterKind::Deflate => deflate(tx, head, length),
         FilterKind::Brotli => brotli(tx, head, length),
-        FilterKind::Inflate => inflate(tx, head),
+        FilterKind::Inflate => {
+            let limits = in_force.chain.map_or_else(Default::default, |chain| chain.inflate);
+            inflate(tx, head).map(|()| Filter::Inflate(limits))
+        }
         FilterKind::Substitute => {
             head.fields.remove(b"Content-Length");
             let config = in_force.substitutions.ok_or("there are no substitutions")?;
@@ -251,7 +267,7 @@ fn brotli(tx: &mut Transaction<'_>, head: &mut ResponseHead, length: Option<u64>
 
 /// Checks INFLATE's conditions. It undoes a script's own compression, so that later filters see
 /// text.
-fn inflate(tx: &mut Transaction<'_>, head: &mut ResponseHead) -> Considered {
+fn inflate(tx: &mut Transaction<'_>, head: &mut ResponseHead) -> Result<(), &'static str> {
     let is_gzip =
         |value: &[u8]| value.eq_ignore_ascii_case(b"gzip") || value.eq_ignore_ascii_case(b"x-gzip");
     if tx.state.is_subrequest || head.fields.contains(b"content-range") {
@@ -267,7 +283,7 @@ fn inflate(tx: &mut Transaction<'_>, head: &mut ResponseHead) -> Considered {
         head.fields.remove(name.as_bytes());
     }
     suffix(&mut head.fields, "gunzip");
-    Ok(Filter::Inflate)
+    Ok(())
 }
 
 /// Returns the existing codings where they do not change the content, such as identity; `None`

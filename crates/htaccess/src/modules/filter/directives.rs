@@ -193,28 +193,43 @@ const fn withheld(
 }
 
 /// Returns a limit for unpacking clients' compressed content, which Howdah does not unpack.
-const fn inflate_limit(name: &'static str) -> Directive<Apply<Config>> {
+const fn inflate_limit(
+    name: &'static str,
+    support: Support,
+    summary: &'static str,
+    apply: Apply<Config>,
+) -> Directive<Apply<Config>> {
     Directive {
         module: "mod_deflate",
         overrides: Overrides::ALL,
-        support: Support::Ignored("what clients send is handed to scripts as it is"),
-        ..directive(
-            name,
-            Arguments::ONE,
-            "Limits what compressed request content may become.",
-            positive,
-        )
+        support,
+        ..directive(name, Arguments::ONE, summary, apply)
     }
 }
 
-fn positive(call: &DirectiveCall<'_>, _: &mut SharedConfig<Config>) -> DirectiveResult {
+fn inflate_request(call: &DirectiveCall<'_>, _: &mut SharedConfig<Config>) -> DirectiveResult {
     let word = call.word(0);
-    let is_limit = call.name.eq_ignore_ascii_case("DeflateInflateLimitRequestBody");
-    let is_number = !word.is_empty() && word.iter().all(u8::is_ascii_digit);
-    match is_number && (is_limit || word.iter().any(|&digit| digit != b'0')) {
+    match !word.is_empty() && word.iter().all(u8::is_ascii_digit) {
         true => Ok(()),
-        false => Err(Complaint::about(0, "this has to be a positive number")),
+        false => Err(Complaint::about(0, "this has to be a number of bytes")),
     }
+}
+
+fn inflate_ratio(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> DirectiveResult {
+    edit(shared).inflate.ratio = Some(positive(call)?);
+    Ok(())
+}
+
+fn inflate_burst(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> DirectiveResult {
+    edit(shared).inflate.burst = Some(positive(call)?);
+    Ok(())
+}
+
+fn positive(call: &DirectiveCall<'_>) -> Result<u32, Complaint> {
+    let number = std::str::from_utf8(call.word(0)).ok().and_then(|word| word.parse().ok());
+    number
+        .filter(|&number| number > 0)
+        .ok_or_else(|| Complaint::about(0, "this has to be a positive number"))
 }
 
 /// The modules' directives.
@@ -259,9 +274,26 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         filter_provider,
     ),
     withheld("mod_filter", "FilterTrace", "Logs what filters get."),
-    inflate_limit("DeflateInflateLimitRequestBody"),
-    inflate_limit("DeflateInflateRatioBurst"),
-    inflate_limit("DeflateInflateRatioLimit"),
+    inflate_limit(
+        "DeflateInflateLimitRequestBody",
+        Support::Ignored("what clients send is handed to scripts as it is"),
+        "Limits what compressed request content may become.",
+        inflate_request,
+    ),
+    inflate_limit(
+        "DeflateInflateRatioBurst",
+        Support::Differs("for responses only: what clients send is handed to scripts as it is"),
+        "The blocks of 8,096 bytes in a row that may be over DeflateInflateRatioLimit, 3 where \
+         nothing is said.",
+        inflate_burst,
+    ),
+    inflate_limit(
+        "DeflateInflateRatioLimit",
+        Support::Differs("for responses only: what clients send is handed to scripts as it is"),
+        "The multiple of its length that content may unpack to, 200 where nothing is said; beyond \
+         it the response ends.",
+        inflate_ratio,
+    ),
     withheld("mod_deflate", "DeflateAlterETag", "The mark of compressed content in entity tags."),
     withheld("mod_deflate", "DeflateBufferSize", "The size of compressed blocks."),
     withheld("mod_deflate", "DeflateCompressionLevel", "The effort of DEFLATE."),

@@ -44,7 +44,7 @@ fn chosen(directives: &str, asked: &Asked<'_>) -> String {
         .iter()
         .map(|filter| match filter {
             Filter::Deflate => "deflate".to_owned(),
-            Filter::Inflate => "inflate".to_owned(),
+            Filter::Inflate(_) => "inflate".to_owned(),
             Filter::Brotli => "brotli".to_owned(),
             Filter::Zstandard => "zstandard".to_owned(),
             Filter::Substitute(_) => "substitute".to_owned(),
@@ -291,6 +291,17 @@ fn a_filters_protocol_changes_the_head() {
     ] {
         assert_eq!(after(flags), expected, "{flags}");
     }
+}
+
+#[test]
+fn limits_of_unpacking() {
+    let limits = |directives: &str| settings(directives).filter.unwrap_or_default().inflate;
+    assert_eq!(limits(""), InflateLimits::default());
+    let both = "DeflateInflateRatioLimit 10\nDeflateInflateRatioBurst 1";
+    assert_eq!(limits(both), InflateLimits { ratio: Some(10), burst: Some(1) });
+    let merged = settings(both).merge(&settings("DeflateInflateRatioBurst 5"));
+    let merged = merged.filter.unwrap_or_default().inflate;
+    assert_eq!(merged, InflateLimits { ratio: Some(10), burst: Some(5) });
 }
 
 #[test]

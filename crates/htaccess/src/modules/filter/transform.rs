@@ -9,8 +9,8 @@ use flate2::{Compression, GzBuilder};
 use zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer};
 
-use super::Filter;
-use crate::transform::{Transform, TransformError};
+use super::{Filter, InflateLimits};
+use crate::transform::{OUTPUT, Transform, TransformError};
 
 impl Filter {
     /// Begins a response.
@@ -21,7 +21,7 @@ impl Filter {
                     .operating_system(UNIX)
                     .write(Vec::new(), Compression::default()),
             )),
-            Filter::Inflate => Box::new(Inflate(MultiGzDecoder::new(Vec::new()))),
+            Filter::Inflate(limits) => Box::new(Inflate::new(*limits)),
             Filter::Brotli => Box::new(Brotli(Some(CompressorWriter::new(
                 Vec::new(),
                 BROTLI_BUFFER,
@@ -32,7 +32,25 @@ impl Filter {
             Filter::Substitute(filter) => Arc::clone(filter).transform(),
         }
     }
+
+    /// Returns the bytes of memory that the filter takes for a response, about: those of its tables
+    /// and its window, and of lines of usual length.
+    pub fn memory(&self) -> usize {
+        match self {
+            Filter::Deflate => DEFLATE_MEMORY,
+            Filter::Inflate(_) => INFLATE_MEMORY,
+            Filter::Brotli => BROTLI_MEMORY,
+            Filter::Zstandard => ZSTANDARD_MEMORY,
+            Filter::Substitute(_) => OUTPUT,
+        }
+    }
 }
+
+/// Bytes that a compressor takes, measured at the settings below.
+const DEFLATE_MEMORY: usize = 320 * 1024;
+const INFLATE_MEMORY: usize = 80 * 1024;
+const BROTLI_MEMORY: usize = 2_560 * 1024;
+const ZSTANDARD_MEMORY: usize = 1_280 * 1024;
 
 /// The operating system in gzip's header.
 const UNIX: u8 = 3;
@@ -58,10 +76,10 @@ const ZSTANDARD_ROOM: usize = 16 * 1024;
 struct Deflate(GzEncoder<Vec<u8>>);
 
 impl Transform for Deflate {
-    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), TransformError> {
+    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<usize, TransformError> {
         self.0.write_all(input).map_err(|_| NOT_COMPRESSED)?;
         out.append(self.0.get_mut());
-        Ok(())
+        Ok(input.len())
     }
 
     fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), TransformError> {
@@ -75,27 +93,99 @@ impl Transform for Deflate {
         out.append(self.0.get_mut());
         Ok(())
     }
+
+    fn memory(&self) -> usize {
+        DEFLATE_MEMORY
+    }
 }
 
-struct Inflate(MultiGzDecoder<Vec<u8>>);
+/// gzip's decompressor, with mod_deflate's guard against content that unpacks to a multiple of its
+/// length (`check_ratio`).
+struct Inflate {
+    decoder: MultiGzDecoder<Vec<u8>>,
+    limits: InflateLimits,
+    /// Bytes taken.
+    taken: u64,
+    /// Bytes unpacked, in whole blocks of [`INFLATE_BLOCK`] and beyond them.
+    blocks: u64,
+    beyond: usize,
+    /// Blocks in a row at whose end the ratio was over its limit.
+    hits: u32,
+}
+
+impl Inflate {
+    fn new(limits: InflateLimits) -> Inflate {
+        Inflate {
+            decoder: MultiGzDecoder::new(Vec::new()),
+            limits,
+            taken: 0,
+            blocks: 0,
+            beyond: 0,
+            hits: 0,
+        }
+    }
+
+    /// Takes a part of `input`. Each call unpacks a few blocks at most.
+    fn step(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<usize, TransformError> {
+        let count = self.decoder.write(input).map_err(|_| NOT_GZIP)?;
+        if count == 0 {
+            return Err(NOT_GZIP);
+        }
+        self.taken += count as u64;
+        self.beyond += self.decoder.get_ref().len();
+        while self.beyond >= INFLATE_BLOCK {
+            self.beyond -= INFLATE_BLOCK;
+            self.blocks += 1;
+            self.check_ratio()?;
+        }
+        out.append(self.decoder.get_mut());
+        Ok(count)
+    }
+
+    fn check_ratio(&mut self) -> Result<(), TransformError> {
+        let ratio = self.blocks * INFLATE_BLOCK as u64 / self.taken;
+        if ratio < u64::from(self.limits.ratio.unwrap_or(INFLATE_RATIO)) {
+            self.hits = 0;
+            return Ok(());
+        }
+        self.hits += 1;
+        match self.hits > self.limits.burst.unwrap_or(INFLATE_BURST) {
+            true => Err(TOO_MUCH),
+            false => Ok(()),
+        }
+    }
+}
+
+/// mod_deflate's default of DeflateBufferSize.
+const INFLATE_BLOCK: usize = 8096;
+/// mod_deflate's default of DeflateInflateRatioLimit.
+const INFLATE_RATIO: u32 = 200;
+/// mod_deflate's default of DeflateInflateRatioBurst.
+const INFLATE_BURST: u32 = 3;
 
 impl Transform for Inflate {
-    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), TransformError> {
-        self.0.write_all(input).map_err(|_| NOT_GZIP)?;
-        out.append(self.0.get_mut());
-        Ok(())
+    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<usize, TransformError> {
+        let mut taken = 0;
+        while taken < input.len() && out.len() < OUTPUT {
+            taken += self.step(&input[taken..], out)?;
+        }
+        Ok(taken)
     }
 
     fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), TransformError> {
-        self.0.flush().map_err(|_| NOT_GZIP)?;
-        out.append(self.0.get_mut());
+        self.decoder.flush().map_err(|_| NOT_GZIP)?;
+        out.append(self.decoder.get_mut());
         Ok(())
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TransformError> {
-        self.0.try_finish().map_err(|_| NOT_GZIP)?;
-        out.append(self.0.get_mut());
+        self.decoder.try_finish().map_err(|_| NOT_GZIP)?;
+        out.append(self.decoder.get_mut());
         Ok(())
+    }
+
+    fn memory(&self) -> usize {
+        INFLATE_MEMORY
     }
 }
 
@@ -103,11 +193,11 @@ impl Transform for Inflate {
 struct Brotli(Option<CompressorWriter<Vec<u8>>>);
 
 impl Transform for Brotli {
-    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), TransformError> {
+    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<usize, TransformError> {
         let writer = self.0.as_mut().ok_or(FINISHED)?;
         writer.write_all(input).map_err(|_| NOT_COMPRESSED)?;
         out.append(writer.get_mut());
-        Ok(())
+        Ok(input.len())
     }
 
     fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), TransformError> {
@@ -121,6 +211,10 @@ impl Transform for Brotli {
         let writer = self.0.take().ok_or(FINISHED)?;
         out.append(&mut writer.into_inner());
         Ok(())
+    }
+
+    fn memory(&self) -> usize {
+        BROTLI_MEMORY
     }
 }
 
@@ -165,8 +259,9 @@ impl Zstandard {
 }
 
 impl Transform for Zstandard {
-    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), TransformError> {
-        self.run(input, ZSTD_EndDirective::ZSTD_e_continue, out)
+    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<usize, TransformError> {
+        self.run(input, ZSTD_EndDirective::ZSTD_e_continue, out)?;
+        Ok(input.len())
     }
 
     fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), TransformError> {
@@ -176,10 +271,16 @@ impl Transform for Zstandard {
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TransformError> {
         self.run(b"", ZSTD_EndDirective::ZSTD_e_end, out)
     }
+
+    fn memory(&self) -> usize {
+        ZSTANDARD_MEMORY
+    }
 }
 
 const NOT_COMPRESSED: TransformError = TransformError("the content could not be compressed");
 const NOT_GZIP: TransformError = TransformError("the content is not what gzip makes");
+const TOO_MUCH: TransformError =
+    TransformError("the compressed content unpacks to more than DeflateInflateRatioLimit allows");
 const FINISHED: TransformError = TransformError("the content has ended already");
 
 #[cfg(test)]
@@ -191,6 +292,8 @@ mod tests {
     use super::*;
     use crate::mutation::Mutator;
 
+    const INFLATE: Filter = Filter::Inflate(InflateLimits { ratio: None, burst: None });
+
     fn page() -> Vec<u8> {
         (0..20_000u32)
             .flat_map(|number| format!("<p>{number}</p>\n").into_bytes())
@@ -201,10 +304,26 @@ mod tests {
         let mut transform = filter.transform();
         let mut out = Vec::new();
         for piece in input.chunks(piece) {
-            transform.push(piece, &mut out).unwrap();
+            push(&mut *transform, piece, &mut out).unwrap();
         }
         transform.finish(&mut out).unwrap();
         out
+    }
+
+    /// Pushes all of `input`, and takes the output away as often as it is wanted.
+    fn push(
+        transform: &mut dyn Transform,
+        mut input: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), TransformError> {
+        while !input.is_empty() {
+            let mut part = Vec::new();
+            let taken = transform.push(input, &mut part)?;
+            assert!((1..=input.len()).contains(&taken) && part.len() <= 2 * OUTPUT + input.len());
+            out.append(&mut part);
+            input = &input[taken..];
+        }
+        Ok(())
     }
 
     fn unpacked(filter: &Filter, packed: &[u8]) -> Vec<u8> {
@@ -244,7 +363,7 @@ mod tests {
                 assert!(packed.len() < input.len() / 3 + 30, "{filter:?}");
                 assert!(unpacked(&filter, &packed) == input, "{filter:?}");
                 if let Filter::Deflate = filter {
-                    assert!(through(&Filter::Inflate, &packed, 100) == input);
+                    assert!(through(&INFLATE, &packed, 100) == input);
                 }
             }
         }
@@ -324,8 +443,35 @@ mod tests {
     }
 
     #[test]
+    fn what_unpacks_to_a_multiple_of_its_length_is_given_up() {
+        let zeros = vec![0; 4 << 20];
+        let bomb = through(&Filter::Deflate, &zeros, 1 << 20);
+        let mut out = Vec::new();
+        let outcome = push(&mut *INFLATE.transform(), &bomb, &mut out);
+        assert_eq!(outcome, Err(TOO_MUCH));
+        assert!(out.len() < 200 * 1024, "{} bytes", out.len());
+        let more = InflateLimits { ratio: Some(2000), burst: None };
+        assert!(through(&Filter::Inflate(more), &bomb, 1 << 20) == zeros);
+        // A short stretch of it is not.
+        let page = [page(), vec![0; 16 * 1024], page()].concat();
+        let packed = through(&Filter::Deflate, &page, 1 << 20);
+        assert!(through(&INFLATE, &packed, 1 << 20) == page);
+    }
+
+    #[test]
+    fn compressors_take_no_more_memory_than_is_counted() {
+        let all = [Filter::Deflate, INFLATE, Filter::Brotli, Filter::Zstandard];
+        for filter in all {
+            assert_eq!(filter.transform().memory(), filter.memory(), "{filter:?}");
+        }
+        let mut zstandard = Zstandard::new();
+        zstandard.push(&page(), &mut Vec::new()).unwrap();
+        assert!(zstandard.0.sizeof() <= ZSTANDARD_MEMORY);
+    }
+
+    #[test]
     fn what_is_not_compressed_cannot_be_inflated() {
-        let mut inflate = Filter::Inflate.transform();
+        let mut inflate = INFLATE.transform();
         let outcome = inflate.push(b"<p>plain</p>", &mut Vec::new());
         assert_eq!(outcome, Err(NOT_GZIP));
     }

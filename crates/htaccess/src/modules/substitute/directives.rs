@@ -140,7 +140,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         arguments: Arguments::ONE,
         summary: "The longest line that is worked on, 1m where nothing is said; a longer one ends \
             the response.",
-        support: Support::Full,
+        support: Support::Differs("no line may be longer than 8m"),
         apply: longest_line,
     },
 ];

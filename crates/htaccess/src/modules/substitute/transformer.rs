@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use memchr::{memchr, memmem, memrchr};
+use memchr::{memchr, memmem};
 
-use super::{Config, Find, LONGEST_LINE, Replacement, Substitution};
+use super::{Config, Find, LONGEST_LINE, LONGEST_OF_ALL, Replacement, Substitution};
 use crate::pattern::{Captures, Pattern, substitute};
-use crate::transform::{Transform, TransformError};
+use crate::transform::{OUTPUT, Transform, TransformError};
 use crate::work::WorkBudget;
 
 /// Replaces text line by line. An incomplete line waits for the rest.
@@ -27,7 +27,7 @@ impl Transformer {
     /// Begins a response.
     pub fn new(config: Arc<Config>) -> Transformer {
         Transformer {
-            longest: config.longest_line.unwrap_or(LONGEST_LINE),
+            longest: config.longest_line.unwrap_or(LONGEST_LINE).min(LONGEST_OF_ALL),
             config,
             waiting: Vec::new(),
             captures: Captures::default(),
@@ -36,27 +36,30 @@ impl Transformer {
         }
     }
 
-    /// Takes content, and writes every whole line.
+    /// Takes content, and writes every whole line, until `out` has [`OUTPUT`] bytes. Returns the
+    /// number of bytes taken.
     ///
     /// # Errors
     /// Where a line is too long, or the replacements take too much work.
-    pub fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), TransformError> {
-        let Some(end) = memrchr(b'\n', input) else {
-            return self.wait(input);
-        };
-        let (lines, rest) = input.split_at(end + 1);
-        let mut lines = lines;
-        if !self.waiting.is_empty() {
-            let end = memchr(b'\n', lines).map_or(lines.len(), |end| end + 1);
-            self.wait(&lines[..end])?;
-            let line = std::mem::take(&mut self.waiting);
-            self.line(&line, out)?;
-            lines = &lines[end..];
+    pub fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<usize, TransformError> {
+        let mut taken = 0;
+        while taken < input.len() && out.len() < OUTPUT {
+            let rest = &input[taken..];
+            let Some(end) = memchr(b'\n', rest) else {
+                self.wait(rest)?;
+                return Ok(input.len());
+            };
+            let line = &rest[..=end];
+            if self.waiting.is_empty() {
+                self.line(line, out)?;
+            } else {
+                self.wait(line)?;
+                let line = std::mem::take(&mut self.waiting);
+                self.line(&line, out)?;
+            }
+            taken += line.len();
         }
-        for line in lines.split_inclusive(|&byte| byte == b'\n') {
-            self.line(line, out)?;
-        }
-        self.wait(rest)
+        Ok(taken)
     }
 
     /// Writes the last line.
@@ -182,7 +185,7 @@ impl Transformer {
 }
 
 impl Transform for Transformer {
-    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), TransformError> {
+    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<usize, TransformError> {
         Transformer::push(self, input, out)
     }
 
@@ -193,6 +196,10 @@ impl Transform for Transformer {
 
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TransformError> {
         Transformer::finish(self, out)
+    }
+
+    fn memory(&self) -> usize {
+        OUTPUT.max(self.waiting.capacity())
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use howdah_config::Config;
 use howdah_files::FileStore;
+use howdah_htaccess::modules::filter::InflateLimits;
 use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
 
@@ -369,7 +370,7 @@ fn a_source_that_breaks_off_is_no_end() {
 #[test]
 fn what_came_before_a_break_is_sent() {
     let turns = [Turn::Say(b"abc"), Turn::Break];
-    for filters in [&[][..], &[Filter::Deflate, Filter::Inflate]] {
+    for filters in [&[][..], &[Filter::Deflate, Filter::Inflate(InflateLimits::default())]] {
         let pumped = pump(Scripted::body(&turns), filters, None, 0);
         assert_eq!((pumped.text().as_str(), pumped.bytes), ("abc", 3));
         assert!(matches!(pumped.result, Err(PumpError::Source(_))), "{:?}", pumped.result);

@@ -33,6 +33,17 @@ impl<'c> HeldMemory<'c> {
         }
         is_counted
     }
+
+    /// As [`hold`](HeldMemory::hold), for a holder that cannot do with less: one that wants more
+    /// than a whole account counts as all of it.
+    pub(crate) fn hold_all_of(&mut self, bytes: usize) -> bool {
+        self.hold(bytes.min(self.clients.most_held))
+    }
+
+    /// No bytes, in the same account.
+    pub(crate) fn beside(&self) -> HeldMemory<'c> {
+        HeldMemory::of(self.clients, self.client)
+    }
 }
 
 impl Drop for HeldMemory<'_> {

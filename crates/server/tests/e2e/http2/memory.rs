@@ -1,6 +1,6 @@
 //! The memory of the front while clients read nothing.
 
-use super::frames::{DATA, END_STREAM, Frames, HEADERS, WINDOW_UPDATE};
+use super::frames::{DATA, END_HEADERS, END_STREAM, Frames, HEADERS, WINDOW_UPDATE, field, get};
 use crate::site::{Options, Site};
 use crate::support::{has_php, wait_until};
 
@@ -72,4 +72,41 @@ fn responses_that_a_client_does_not_take_are_in_files_beyond_its_share_of_memory
             assert!(content == vec![byte; LENGTH as usize], "{} bytes", content.len());
         }
     }
+}
+
+/// A compressor takes up to 2.5 MiB, whatever the client takes of its output.
+#[test]
+fn compressors_of_streams_that_nobody_reads_are_within_the_client_s_share_of_memory() {
+    // Long enough not to be compressed before its head.
+    let styles: String = (0..80_000_u32).map(|number| format!("a{{order:{number}}}\n")).collect();
+    assert!(styles.len() > 1 << 20);
+    let options = Options {
+        limits: "send_timeout = \"1h\"\nclient_memory = \"8M\"",
+        ..Options::default()
+    };
+    let directives = "AddOutputFilterByType BROTLI_COMPRESS text/css\n";
+    let site = Site::with(&[("a.css", &styles), (".htaccess", directives)], &options);
+    let before = memory(&site);
+    let head = |number| [get(&format!("/a.css?{number}")), field("accept-encoding", "br")].concat();
+    let clients: Vec<Frames> = (0..2)
+        .map(|_| {
+            let mut frames = Frames::connect(&site, &[(4, 0)]);
+            for number in 0..100 {
+                let flags = END_STREAM | END_HEADERS;
+                frames.send(HEADERS, flags, 2 * number + 1, &head(number));
+            }
+            // Those that wait for memory have sent their heads.
+            for _ in 0..100 {
+                frames.next_of(HEADERS).expect("a head");
+            }
+            frames
+        })
+        .collect();
+    let grown = memory(&site).saturating_sub(before);
+    assert!(grown < 48 << 20, "{grown} bytes for 200 streams");
+    // When they are gone, others find room.
+    drop(clients);
+    let reply = site.ask("GET", "/a.css", &[("Accept-Encoding", "br")], b"");
+    assert_eq!(reply.field("content-encoding"), Some("br"));
+    assert!(reply.body.len() < styles.len() / 2);
 }

@@ -5,7 +5,8 @@ fn through(directives: &str, pieces: &[&str]) -> Result<String, TransformError> 
     let mut transformer = Transformer::new(settings(directives).substitute.unwrap());
     let mut out = Vec::new();
     for piece in pieces {
-        transformer.push(piece.as_bytes(), &mut out)?;
+        let taken = transformer.push(piece.as_bytes(), &mut out)?;
+        assert_eq!(taken, piece.len());
     }
     transformer.finish(&mut out)?;
     Ok(String::from_utf8(out).unwrap())
@@ -63,6 +64,34 @@ fn whole_lines_come_out_at_once() {
     assert_eq!(out, b"b\n");
     transformer.finish(&mut out).unwrap();
     assert_eq!(out, b"b\nb");
+}
+
+#[test]
+fn lines_wait_until_their_output_has_room() {
+    let directives = format!("Substitute s/a/{}/n", "b".repeat(1000));
+    let mut transformer = Transformer::new(settings(&directives).substitute.unwrap());
+    let content = "aaaaaaaaaa\n".repeat(100);
+    let (mut rest, mut length) = (content.as_bytes(), 0);
+    while !rest.is_empty() {
+        let mut out = Vec::new();
+        let taken = transformer.push(rest, &mut out).unwrap();
+        assert!(taken > 0 && out.len() <= OUTPUT + 10_001, "{taken}, {}", out.len());
+        length += out.len();
+        rest = &rest[taken..];
+    }
+    assert_eq!(length, 100 * 10_001);
+}
+
+#[test]
+fn no_line_is_longer_than_memory_allows() {
+    let shared = settings("Substitute s/a/b/\nSubstituteMaxLineLength 1g").substitute.unwrap();
+    let mut transformer = Transformer::new(shared);
+    let (piece, mut out) = (vec![b'x'; 1 << 20], Vec::new());
+    for _ in 0..8 {
+        transformer.push(&piece, &mut out).unwrap();
+    }
+    assert_eq!(transformer.push(b"x", &mut out), Err(TOO_LONG));
+    assert!(Transform::memory(&transformer) >= 8 << 20);
 }
 
 #[test]

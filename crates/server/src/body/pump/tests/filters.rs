@@ -7,11 +7,16 @@ use super::*;
 #[test]
 fn filters_give_out_what_they_hold_when_the_source_pauses() {
     let steps = [Turn::Say(b"abc"), Turn::Sleep(60), Turn::Say(b"def")];
-    let both = [Filter::Deflate, Filter::Inflate];
+    let both = [Filter::Deflate, Filter::Inflate(InflateLimits::default())];
     let pumped = pump(Scripted::body(&steps), &both, None, 2);
     assert_eq!(pumped.text(), "abcdef");
     assert_eq!(pumped.sink.taken.len(), 2, "the first part went during the pause");
-    let broken = pump(Scripted::body(&[Turn::Say(b"no gzip")]), &[Filter::Inflate], None, 0);
+    let broken = pump(
+        Scripted::body(&[Turn::Say(b"no gzip")]),
+        &[Filter::Inflate(InflateLimits::default())],
+        None,
+        0,
+    );
     assert!(matches!(broken.result, Err(PumpError::Filter(_))), "{:?}", broken.result);
 }
 
@@ -26,12 +31,16 @@ impl ContentFilter for Capitals {
 }
 
 impl Transform for Capitals {
-    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), TransformError> {
+    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<usize, TransformError> {
         if tokio::runtime::Handle::try_current().is_ok() {
             return Err(TransformError("the event loop waits"));
         }
         out.extend(input.iter().map(u8::to_ascii_uppercase));
-        Ok(())
+        Ok(input.len())
+    }
+
+    fn memory(&self) -> usize {
+        0
     }
 
     fn flush(&mut self, _: &mut Vec<u8>) -> Result<(), TransformError> {
@@ -60,8 +69,8 @@ fn filters_with_patterns_do_not_work_on_the_event_loop() {
 
 #[test]
 fn a_response_whose_client_takes_nothing_keeps_no_other_from_its_turn() {
-    let (turns, crew) = (Arc::new(Semaphore::new(1)), crew());
-    let filtering = || Filtering::new(&[Filter::Deflate], place(&turns, &crew));
+    let (turns, crew, clients) = (Arc::new(Semaphore::new(1)), crew(), clients(4 << 20));
+    let filtering = || Filtering::new(&[Filter::Deflate], place(&turns, &crew), held(&clients));
     let mut context = Context::from_waker(Waker::noop());
     let (mut first, mut second, mut third) = (filtering(), filtering(), filtering());
     assert!(matches!(first.poll_turn(&mut context), Poll::Ready(Ok(()))));
@@ -76,9 +85,28 @@ fn a_response_whose_client_takes_nothing_keeps_no_other_from_its_turn() {
 }
 
 #[test]
+fn filters_wait_for_room_in_the_account_of_their_client() {
+    let (turns, crew, clients) = (Arc::new(Semaphore::new(2)), crew(), clients(600 << 10));
+    let filtering = || Filtering::new(&[Filter::Deflate], place(&turns, &crew), held(&clients));
+    let runtime = Builder::new_current_thread().enable_all().build().expect("an event loop");
+    runtime.block_on(async {
+        let (mut first, mut second) = (filtering(), filtering());
+        poll_fn(|context| first.poll_turn(context)).await.expect("there is room");
+        first.room(3).copy_from_slice(b"abc");
+        first.push(3).expect("it is compressed");
+        let waits = poll_fn(|context| Poll::Ready(second.poll_turn(context).is_pending()));
+        assert!(waits.await, "a second compressor has no room");
+        first.release();
+        let turn = poll_fn(|context| second.poll_turn(context));
+        let room = tokio::time::timeout(Duration::from_secs(30), turn).await;
+        room.expect("there is room in time").expect("there is room");
+    });
+}
+
+#[test]
 fn responses_with_filters_take_turns() {
     let content: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
-    let filters = [Filter::Deflate, Filter::Inflate];
+    let filters = [Filter::Deflate, Filter::Inflate(InflateLimits::default())];
     let (limits, crew, clients) = (limits(), crew(), clients(1 << 20));
     let turns = Arc::new(Semaphore::new(1));
     let runtime = Builder::new_current_thread()

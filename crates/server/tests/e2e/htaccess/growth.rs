@@ -1,0 +1,71 @@
+//! Content that becomes a multiple of its length in filters.
+
+use std::io::Write;
+
+use crate::site::Site;
+
+/// Kilobytes that the front may have taken at any time, in a debug build too.
+const MOST: u64 = 72 << 10;
+
+/// Returns the most memory that the front had at any time, in kilobytes.
+fn peak(site: &Site) -> u64 {
+    let told = site.server.front().status("VmHWM").expect("the front lives");
+    told.trim_end_matches(" kB").trim().parse().unwrap()
+}
+
+fn gzip(content: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(content).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn text_that_substitutions_multiply_takes_little_memory() {
+    let line = format!("{}\n", "a".repeat(60));
+    let directives = format!(
+        "SetOutputFilter SUBSTITUTE\nSubstituteMaxLineLength 2000m\nSubstitute s/a/{}/n\n",
+        "b".repeat(1000)
+    );
+    let site = Site::new(&[(".htaccess", &directives), ("a.txt", &line.repeat(2000))]);
+    let reply = site.get("/a.txt");
+    assert_eq!((reply.status, reply.body.len()), (200, 2000 * 60_001));
+    assert!(reply.body.iter().all(|byte| matches!(byte, b'b' | b'\n')));
+    assert!(peak(&site) < MOST, "{} kB", peak(&site));
+}
+
+#[test]
+fn a_response_passes_a_bounded_number_of_filters() {
+    let directives = format!("SetOutputFilter {}\nSubstitute s/a/aa/n\n", "SUBSTITUTE;".repeat(40));
+    let site = Site::new(&[(".htaccess", &directives), ("a.txt", "a")]);
+    assert_eq!(site.get("/a.txt").text(), "a".repeat(1 << 16));
+    site.server.wait_for_log("a response passes 16 filters at most");
+}
+
+#[test]
+fn packed_content_is_unpacked_with_little_memory() {
+    let content: Vec<u8> = (0..100_000_u32)
+        .flat_map(|number| format!("{number:8}{}", "x".repeat(300)).into_bytes())
+        .collect();
+    let packed = gzip(&content);
+    assert!(packed.len() < 1 << 20, "the whole of it would be filtered before the head");
+    let directives = "AddEncoding x-gzip .gz\nSetOutputFilter INFLATE\n";
+    let site = Site::new(&[(".htaccess", directives)]);
+    site.file("a.txt.gz", &packed);
+    let reply = site.get("/a.txt.gz");
+    assert_eq!((reply.status, reply.field("content-encoding")), (200, None));
+    assert!(reply.body == content, "{} bytes", reply.body.len());
+    assert!(peak(&site) < MOST, "{} kB", peak(&site));
+}
+
+/// As Apache's DeflateInflateRatioLimit and DeflateInflateRatioBurst have it by default.
+#[test]
+fn content_that_unpacks_to_more_than_200_times_its_length_is_given_up() {
+    let directives = "AddEncoding x-gzip .gz\nSetOutputFilter INFLATE\n";
+    let site = Site::new(&[(".htaccess", directives)]);
+    site.file("bomb.txt.gz", gzip(&vec![0; 32 << 20]));
+    let reply = site.get("/bomb.txt.gz");
+    assert_eq!(reply.status, 500);
+    site.server
+        .wait_for_log("the compressed content unpacks to more than DeflateInflateRatioLimit");
+    assert!(peak(&site) < MOST, "{} kB", peak(&site));
+}
