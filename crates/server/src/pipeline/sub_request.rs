@@ -84,6 +84,11 @@ impl SubRequest {
         }
         directives::log_messages(&context, resolved.ruled.as_mut());
         let Resolved { resolution, ruled } = resolved;
+        // A part of a page has no page of its own for errors.
+        let failed = ruled.as_ref().map(|ruled| ruled.state.status).filter(|it| *it != Status::OK);
+        if let Some(status) = failed {
+            return SubRequestResult::Status(status.code()).encode();
+        }
         match resolution {
             Resolution::File { path, .. } => {
                 SubRequestResult::File(path.absolute().as_os_str().as_bytes()).encode()

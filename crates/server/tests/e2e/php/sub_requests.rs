@@ -67,6 +67,29 @@ fn a_page_includes_files_and_scripts_of_its_site() {
 }
 
 #[test]
+fn a_page_for_errors_is_not_included_in_place_of_what_is_missing() {
+    if !has_php() {
+        return;
+    }
+    let directives = "ErrorDocument 404 /error.php\nErrorDocument 403 /error.php\n\
+                      <Files closed.txt>\nRequire all denied\n</Files>\n";
+    let files = [
+        PAGE,
+        ("error.php", "<?php echo 'the page for errors';"),
+        ("closed.txt", "closed"),
+        (".htaccess", directives),
+    ];
+    let site = Site::with_php(&files, "ini = { output_buffering = \"0\" }");
+    assert_eq!(site.get("/none").text(), "the page for errors");
+    for (uri, reason) in
+        [("/none", "request execution failed"), ("/closed.txt", "error finding URI")]
+    {
+        let reply = site.get(&format!("/page.php?uri={uri}"));
+        assert_eq!(reply.text(), format!("before\n\nafter {}", failed(uri, reason)), "{uri}");
+    }
+}
+
+#[test]
 fn callbacks_that_include_leave_what_the_page_includes() {
     if !has_php() {
         return;
