@@ -327,7 +327,9 @@ mod tests {
             Rules::below(above, own)
         };
         let many = |line: &str| -> String {
-            (0..3000).map(|number| line.replace("{n}", &number.to_string()) + "\n").collect()
+            (0..3000)
+                .map(|number| line.replace("{n}", &number.to_string()) + "\n")
+                .collect()
         };
         for (line, is_refused) in [
             ("SetEnv v{n} x", true),

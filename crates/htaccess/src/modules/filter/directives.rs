@@ -232,12 +232,17 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
             add_output_filter_by_type,
         )
     },
-    directive(
-        "FilterChain",
-        Arguments::SOME,
-        "Declared filters that responses pass, in order: +add, @first, -remove, =only, ! none.",
-        filter_chain,
-    ),
+    Directive {
+        support: Support::Differs(
+            "more than 256 names are a mistake, and content passes at most 16 filters",
+        ),
+        ..directive(
+            "FilterChain",
+            Arguments::SOME,
+            "Declared filters that responses pass, in order: +add, @first, -remove, =only, ! none.",
+            filter_chain,
+        )
+    },
     directive(
         "FilterDeclare",
         Arguments::Words(1, 2),
