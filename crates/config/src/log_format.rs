@@ -82,7 +82,8 @@ pub enum LogValue {
     Cookie(String),
     /// `%{NAME}e`: an environment variable that directives have set.
     Environment(String),
-    /// `%f`: the file that was found for the request, or that is missing.
+    /// `%f`: the file that was found for the request, or that is missing; the URL of a redirect that
+    /// a RewriteRule has made.
     File,
     /// `%R`: the handler of that file.
     Handler,
@@ -100,7 +101,7 @@ pub enum LogValue {
     LocalPort,
     /// `%{remote}p`: the client's port.
     RemotePort,
-    /// `%q`: the query with its `?`, or nothing.
+    /// `%q`: the query with its `?`, or nothing; that which rules have made of it.
     Query,
     /// `%r`: the request line.
     RequestLine,
@@ -120,7 +121,8 @@ pub enum LogValue {
     ThreadInHex,
     /// `%u`: the user who has authenticated, or has tried to.
     User,
-    /// `%U`: the path of the URL, decoded and normal, without the query.
+    /// `%U`: the path of the URL, decoded and normal, without the query; of a folder with an index
+    /// file, that of the file.
     Path,
     /// `%v`: the site's name.
     Site,
@@ -178,12 +180,13 @@ impl LogFormat {
         Ok(LogFormat { text: text.to_owned(), parts })
     }
 
-    /// Returns whether a line tells how the request was resolved: its file, handler, environment or
-    /// notes, and when its head was there.
+    /// Returns whether a line tells how the request was resolved: its path, query, file, handler,
+    /// environment or notes, and when its head was there.
     pub fn tells_resolution(&self) -> bool {
-        use LogValue::{Environment, File, FirstByte, Handler, Note};
-        self.values()
-            .any(|value| matches!(value, Environment(_) | File | FirstByte | Handler | Note(_)))
+        use LogValue::{Environment, File, FirstByte, Handler, Note, Path, Query};
+        self.values().any(|value| {
+            matches!(value, Environment(_) | File | FirstByte | Handler | Note(_) | Path | Query)
+        })
     }
 
     /// Returns whether a line tells the file that the request was for.

@@ -11,7 +11,16 @@ pub trait ModuleConfig: Merge {
 
     /// Makes what the first request would have to wait for.
     fn prepare(&self) {}
+
+    /// Returns how many entries are copied where the configuration is merged with that of another
+    /// folder. What both share, such as lists of redirects, does not count.
+    fn copied(&self) -> usize {
+        0
+    }
 }
+
+/// Pointers to shared directives take as much memory as one entry that is copied.
+pub(crate) const POINTERS: usize = 8;
 
 /// A module of Apache's that Howdah provides.
 #[derive(Clone, Copy, Debug)]

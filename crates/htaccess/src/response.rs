@@ -86,13 +86,13 @@ pub(crate) fn choose_filters(
 }
 
 /// Returns whether [`respond`] may take long for a head of so many fields: there are patterns or
-/// expressions to evaluate, or many fields to compare.
+/// expressions to evaluate, or many fields or media types to compare.
 pub fn may_take_long(settings: &DirectiveSettings, fields: usize) -> bool {
     settings
         .headers
         .as_ref()
         .is_some_and(|headers| headers.response_may_take_long(fields))
-        || settings.filter.as_ref().is_some_and(|filter| filter.has_expressions())
+        || settings.filter.as_ref().is_some_and(|filter| filter.may_take_long())
 }
 
 /// Returns whether directives change nothing in any response to this request, except its media

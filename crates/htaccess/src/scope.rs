@@ -17,7 +17,7 @@ pub struct CompileContext {
     pub file: Arc<str>,
     /// The folder of the file, absolute, with a slash at its end. For a site's inline rules: the
     /// site's root.
-    pub folder: Box<[u8]>,
+    pub folder: Arc<[u8]>,
     /// Whether these are the directives of a site's configuration, which act as in `<VirtualHost>`.
     pub is_server: bool,
     /// The folder that relative paths in `<IfFile>` start from (Apache's ServerRoot), absolute.
@@ -85,7 +85,7 @@ impl Scope<'_> {
             in_files: false,
             in_condition: false,
             in_requirement: false,
-            folder: Arc::from(&*context.folder),
+            folder: Arc::clone(&context.folder),
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::merge::{SharedConfig, merged};
 use crate::mistake::Mistake;
-use crate::module::ModuleConfig;
+use crate::module::{ModuleConfig, POINTERS};
 use crate::modules::all_modules;
 use crate::work::{self, Exhausted, Meter};
 
@@ -44,6 +44,16 @@ macro_rules! settings {
                     refused: self.refused.as_ref().or(add.refused.as_ref()).cloned(),
                     weight: self.weight + add.weight,
                 }
+            }
+
+            /// Returns how many entries [`merge`](DirectiveSettings::merge) copies.
+            pub fn copied_with(&self, add: &DirectiveSettings) -> usize {
+                let sections = [self, add].map(|part| part.files.len() + part.conditions.len());
+                sections.iter().sum::<usize>() / POINTERS
+                    $(+ match (&self.$field, &add.$field) {
+                        (Some(base), Some(add)) => base.copied() + add.copied(),
+                        _ => 0,
+                    })*
             }
 
             /// As [`merge`](DirectiveSettings::merge); the work is counted.

@@ -6,6 +6,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use howdah_ipc::control::PoolSettings;
+
 use crate::listed::{ListedEntry, ListedValue};
 
 /// The request of the script that asks.
@@ -19,12 +21,35 @@ pub struct AskingRequest<'r> {
     pub protocol: &'r [u8],
     /// Time of the request in seconds since 1970.
     pub time: u64,
+    pub slashes: EncodedSlashes,
+}
+
+/// The meaning of `%2F` in a path of the site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EncodedSlashes {
+    /// There is no such path.
+    Refused,
+    /// Three bytes of a name.
+    Kept,
+    /// A slash.
+    Decoded,
+}
+
+impl EncodedSlashes {
+    /// Returns what the settings of a pool say.
+    pub fn of(settings: &PoolSettings) -> EncodedSlashes {
+        match (settings.allows_encoded_slashes, settings.decodes_encoded_slashes) {
+            (false, _) => EncodedSlashes::Refused,
+            (true, false) => EncodedSlashes::Kept,
+            (true, true) => EncodedSlashes::Decoded,
+        }
+    }
 }
 
 /// Returns the properties of what `uri` leads to, under the names that Apache's module gives them.
 /// None if `uri` cannot be asked for, and for a folder without its slash, which is redirected.
 pub fn properties(asker: &AskingRequest<'_>, uri: &[u8]) -> Vec<ListedEntry<'static>> {
-    let Some(target) = Target::of(asker.uri, uri) else {
+    let Some(target) = Target::of(asker.uri, uri, asker.slashes) else {
         return Vec::new();
     };
     let exists = |path: &[u8]| Path::new(OsStr::from_bytes(path)).try_exists().unwrap_or(false);
@@ -73,9 +98,10 @@ pub fn properties(asker: &AskingRequest<'_>, uri: &[u8]) -> Vec<ListedEntry<'sta
 }
 
 /// Returns `uri`, from the site's root, as the target of a request. A relative one starts at the
-/// folder of the `present` one. `None` for one that no client may ask for.
+/// folder of the `present` one. `None` for one that no client may ask for. The server, which is
+/// asked for the target, decides about `%2F`.
 pub fn joined(present: &[u8], uri: &[u8]) -> Option<Vec<u8>> {
-    let target = Target::of(present, uri)?.unparsed;
+    let target = Target::of(present, uri, EncodedSlashes::Kept)?.unparsed;
     let mut out = Vec::with_capacity(target.len());
     for byte in target {
         match byte {
@@ -102,7 +128,7 @@ struct Target {
 impl Target {
     /// Takes a URI apart. A relative one starts at the folder of the `present` one. `None` for one
     /// that no client may ask for.
-    fn of(present: &[u8], uri: &[u8]) -> Option<Target> {
+    fn of(present: &[u8], uri: &[u8], slashes: EncodedSlashes) -> Option<Target> {
         let mut unparsed = Vec::new();
         if !uri.starts_with(b"/") {
             let path = present.split(|byte| *byte == b'?').next()?;
@@ -110,14 +136,15 @@ impl Target {
         }
         unparsed.extend_from_slice(uri);
         let mut parts = unparsed.splitn(2, |byte| *byte == b'?');
-        let path = without_dots(&decoded(parts.next()?)?);
+        let path = without_dots(&decoded(parts.next()?, slashes)?);
         let query = parts.next().map(<[u8]>::to_vec);
         Some(Target { path, query, unparsed })
     }
 }
 
-/// Decodes `%XX`. `None` for an escape that is none, and for an encoded `/` or NUL.
-fn decoded(text: &[u8]) -> Option<Vec<u8>> {
+/// Decodes `%XX`. `None` for an escape that is none, for an encoded NUL, and for an encoded `/`
+/// where it is refused.
+fn decoded(text: &[u8], slashes: EncodedSlashes) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((first, after)) = rest.split_first() {
@@ -129,10 +156,14 @@ fn decoded(text: &[u8]) -> Option<Vec<u8>> {
         let (digits, after) = rest.split_at_checked(2)?;
         let digits = str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'))?;
         let byte = u8::from_str_radix(digits, 16).ok()?;
-        if matches!(byte, 0 | b'/') {
-            return None;
+        match (byte, slashes) {
+            (0, _) | (b'/', EncodedSlashes::Refused) => return None,
+            (b'/', EncodedSlashes::Kept) => {
+                out.push(b'%');
+                out.extend_from_slice(digits.as_bytes());
+            }
+            _ => out.push(byte),
         }
-        out.push(byte);
         rest = after;
     }
     Some(out)
@@ -201,9 +232,21 @@ mod tests {
             ("/a%00", None),
             ("/a%+1", None),
         ];
+        let of =
+            |uri: &str, slashes| Target::of(b"/in/page.php?/not/this", uri.as_bytes(), slashes);
         for (uri, expected) in cases {
-            assert_eq!(Target::of(b"/in/page.php?/not/this", uri.as_bytes()), expected, "{uri}");
+            assert_eq!(of(uri, EncodedSlashes::Refused), expected, "{uri}");
         }
+        let cases = [
+            ("/a%2fb%20c", target("/a%2fb%20c", "/a%2fb c", None), "/a/b c"),
+            ("/x/..%2F..%2F", target("/x/..%2F..%2F", "/x/..%2F..%2F", None), "/"),
+        ];
+        for (uri, kept, decoded) in cases {
+            assert_eq!(of(uri, EncodedSlashes::Kept), kept, "{uri}");
+            let path = of(uri, EncodedSlashes::Decoded).unwrap().path;
+            assert_eq!(path, decoded.as_bytes(), "{uri}");
+        }
+        assert_eq!(joined(b"/in/page.php", b"/a%2Fb").unwrap(), b"/a%2Fb");
     }
 
     #[test]

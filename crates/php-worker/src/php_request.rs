@@ -23,7 +23,7 @@ use crate::chroot::{self, PoolRoot};
 use crate::head::{ScriptHead, StatusField};
 use crate::listed::{self, ListedEntry, ListedValue};
 use crate::log::{self, Level, LogContext};
-use crate::lookup;
+use crate::lookup::{self, EncodedSlashes};
 use crate::questions::Questions;
 use crate::refusal::ScriptRefusal;
 use crate::sapi::{self, raw};
@@ -45,6 +45,8 @@ pub struct WorkerFacts<'f> {
     pub asks_caches: bool,
     /// Apache's modules whose directives have an effect, separated by spaces.
     pub modules: &'f str,
+    /// The meaning of `%2F` in a path.
+    pub slashes: EncodedSlashes,
     /// The root folder of the worker, if it has one of its own.
     pub root: Option<&'f PoolRoot>,
     /// Working directory of what runs after the script; `None` for the script's folder.
@@ -388,6 +390,7 @@ impl<'c> PhpRequest<'c> {
                 method: text(FixedText::Method),
                 protocol: self.variable(b"SERVER_PROTOCOL").unwrap_or_default(),
                 time: self.request.time / 1_000_000,
+                slashes: self.facts.slashes,
             },
             uri,
         )

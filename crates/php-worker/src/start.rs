@@ -1,8 +1,8 @@
 //! Starts PHP with a pool's settings.
 
-use std::fs::{DirBuilder, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use howdah_ipc::control::PoolSettings;
@@ -164,15 +164,76 @@ pub fn check_version(found: &str, wanted: &str) -> Result<(), String> {
     ))
 }
 
-/// Creates the pool's folders that PHP will use.
+/// Creates the pool's folders that PHP will use. Where the pool's user is a site's owner, what that
+/// user does there keeps no configuration from coming into force: PHP starts without the folder.
 fn make_state_folders(settings: &PoolSettings) -> Result<(), String> {
     let pairs = ini::folders(&settings.state_dir, &[&settings.ini, &settings.admin_ini]);
     for (_, folder) in pairs.iter().filter(|(_, value)| value.starts_with(&settings.state_dir)) {
-        // Only the pool's user may read the folder.
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.map_err(|error| format!("cannot create the folder {folder}: {error}"))?;
+        let Err(error) = make_folder(Path::new(folder), settings.repairs_state) else {
+            continue;
+        };
+        let what = format!("cannot create the folder {folder}: {error}");
+        if !settings.repairs_state || is_anothers(Path::new(folder)) {
+            return Err(what);
+        }
+        let what = format!(
+            "{what}; PHP starts without it, and its scripts have no such folder until the next \
+             start"
+        );
+        log::write(Level::Error, what.as_bytes(), None);
     }
     Ok(())
+}
+
+/// Creates a folder that only this user may enter. `repairs`: a file or link of this user that is
+/// in its place is removed, [`ATTEMPTS`] times.
+fn make_folder(folder: &Path, repairs: bool) -> io::Result<()> {
+    let make = || DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    let mut made = make();
+    for _ in 1..ATTEMPTS {
+        match &made {
+            Err(error) if repairs && error.kind() == io::ErrorKind::AlreadyExists => {
+                if is_anothers(folder) {
+                    break;
+                }
+                // A folder that has taken the place meanwhile stays.
+                let _ = fs::remove_file(folder);
+                made = make();
+            }
+            _ => break,
+        }
+    }
+    made
+}
+
+/// Returns whether something of another user is at a path.
+fn is_anothers(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.uid() != credentials::own_user())
+}
+
+/// Attempts at making a folder where a script may put something else at any moment.
+const ATTEMPTS: u32 = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_made_in_place_of_a_file() {
+        let top = std::env::temp_dir().join(format!("howdah-state-{}", std::process::id()));
+        fs::create_dir(&top).unwrap();
+        let folder = top.join("sessions");
+        fs::write(&folder, "").unwrap();
+        let error = make_folder(&folder, false).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        make_folder(&folder, true).unwrap();
+        assert!(folder.is_dir());
+        fs::remove_dir(&folder).unwrap();
+        std::os::unix::fs::symlink("/nowhere", &folder).unwrap();
+        make_folder(&folder, true).unwrap();
+        assert!(fs::symlink_metadata(&folder).unwrap().is_dir());
+        fs::remove_dir_all(&top).unwrap();
+    }
 }
 
 /// Reads opcache's state in a child process. A request changes PHP's state, and workers should

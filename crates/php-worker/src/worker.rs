@@ -21,6 +21,7 @@ use crate::children;
 use crate::chroot::{self, PoolRoot};
 use crate::ini;
 use crate::log::{self, Level};
+use crate::lookup::EncodedSlashes;
 use crate::php_request::{ClientGone, Field, HeadError, PhpRequest, ResponseSink, WorkerFacts};
 use crate::process::{self, RawPid, SignalState};
 use crate::running::RUNNING;
@@ -57,6 +58,8 @@ pub struct WorkerOrders<'z> {
     pub has_pcntl: bool,
     /// See [`WorkerFacts::modules`].
     pub modules: &'z str,
+    /// See [`WorkerFacts::slashes`].
+    pub slashes: EncodedSlashes,
     /// Slow scripts are logged.
     pub slow_log: Option<SlowLog>,
     /// For each worker: whether the zygote has read the beginning of a line of its output. `None`
@@ -174,6 +177,7 @@ fn serve(
             collects_sessions: session_gc.is_due(),
             asks_caches: job.asks_caches,
             modules: orders.modules,
+            slashes: orders.slashes,
             root: orders.root,
             working_directory: orders.working_directory,
         };

@@ -35,6 +35,7 @@ use self::workers::{Staffing, number};
 use crate::chroot::{self, PoolRoot};
 use crate::ini;
 use crate::log::{self, Level};
+use crate::lookup::EncodedSlashes;
 use crate::process::{self, RawPid};
 use crate::sapi::Engine;
 use crate::slow_log::SlowLog;
@@ -105,6 +106,8 @@ struct RunningZygote {
     /// `None` where they cannot be changed: then workers have the zygote's in `ps`.
     arguments: Option<ArgumentMemory>,
     modules: String,
+    /// See [`WorkerFacts::slashes`](crate::php_request::WorkerFacts::slashes).
+    slashes: EncodedSlashes,
     slow_log: Option<SlowLog>,
     /// See [`WorkerOrders`](crate::worker::WorkerOrders).
     separates_workers: bool,
@@ -189,6 +192,7 @@ impl RunningZygote {
             opcache,
             front,
             signals,
+            slashes: EncodedSlashes::of(&settings),
             pool: CString::new(settings.pool).map_err(|error| error.to_string())?,
             max_requests: settings.max_requests,
             max_memory: settings.max_memory,

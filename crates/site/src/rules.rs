@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use howdah_htaccess::modules::core::Options;
 use howdah_htaccess::settings::{ConditionalSection, FilesSection, ServerSettings};
-use howdah_htaccess::{Compiled, DirectiveSettings, Exhausted, Meter, Mistake};
+use howdah_htaccess::{Compiled, DirectiveSettings, Exhausted, Meter, Mistake, MistakeKind, Place};
 
 use crate::phases::handler::ABOVE;
 
@@ -64,11 +64,15 @@ impl Rules {
             true if own.mistake.is_none() => own.settings.split_server(),
             _ => (None, own.settings.clone()),
         };
-        let settings = match above {
-            Some(above) => above.folder.settings.merge(&rest),
-            None => rest,
-        };
         let broken = above.and_then(|above| above.broken.clone());
+        let broken = broken.or_else(|| own.mistake.is_some().then(|| Arc::clone(&own)));
+        let too_large = || above.and_then(|above| too_large(&above.folder.settings, &rest, &own));
+        let broken = broken.or_else(too_large);
+        let settings = match above {
+            // Nothing below a broken file is served.
+            Some(above) if broken.is_none() => above.folder.settings.merge(&rest),
+            _ => rest,
+        };
         let options = settings.core.as_ref().map(|core| core.options(ABOVE));
         let folder = SettingsInForce::folder(settings);
         let forbids = options.is_some_and(|options| !options.has(Options::FOLLOW_SYM_LINKS));
@@ -76,7 +80,7 @@ impl Rules {
             restricts_links: forbids || above.is_some_and(|above| above.restricts_links),
             server: server.map(Rc::new).or_else(|| above?.server.clone()),
             above: above.cloned(),
-            broken: broken.or_else(|| own.mistake.is_some().then(|| Arc::clone(&own))),
+            broken,
             own,
             by_files: Variants::beside(&folder.by_branches),
             folder,
@@ -144,6 +148,40 @@ impl Rules {
     pub(crate) fn file_section(&self, number: u16) -> Option<&Arc<FilesSection>> {
         self.folder.settings.files.get(usize::from(number))
     }
+}
+
+/// Returns the file as a broken one where merging its settings with those of the folders above
+/// would copy too much: each folder with directives of its own keeps a copy, and each thread.
+fn too_large(
+    above: &DirectiveSettings,
+    settings: &DirectiveSettings,
+    own: &Compiled,
+) -> Option<Arc<Compiled>> {
+    let copied = above.copied_with(settings);
+    (copied > MOST_COPIED).then(|| {
+        let mistake = Mistake {
+            place: Place {
+                file: Arc::clone(&own.file),
+                line: 1,
+                column: 1,
+            },
+            line: String::new(),
+            message: format!(
+                "the directives of this file and of the folders above are too many to be merged: \
+                 {copied}, of which there may be {MOST_COPIED}; say them in one folder only"
+            ),
+            hint: None,
+            kind: MistakeKind::Refused,
+        };
+        Arc::new(Compiled {
+            file: Arc::clone(&own.file),
+            is_server: own.is_server,
+            settings: DirectiveSettings::default(),
+            mistake: Some(Box::new(mistake)),
+            remarks: Vec::new(),
+            asked: Vec::new(),
+        })
+    })
 }
 
 impl SettingsInForce {
@@ -236,6 +274,11 @@ fn variant(
 /// The number of a condition of which no branch applies.
 pub(crate) const NO_BRANCH: u16 = u16::MAX;
 
+/// Entries that a folder's settings may copy from its file and from the folders above, of the
+/// modules that both have directives of. Beyond, what the file covers is answered with 500. An
+/// entry takes about 200 bytes.
+const MOST_COPIED: usize = 2000;
+
 /// Combinations of sections that are kept for one folder. Others are merged for each request.
 const MOST_VARIANTS: usize = 64;
 
@@ -273,5 +316,60 @@ mod tests {
         let tables = rules.by_files.known.borrow();
         let all = tables.iter().map(|(_, settings)| 1 + kept(settings)).sum::<usize>();
         assert_eq!(all + kept(&rules.folder), MOST_VARIANTS);
+    }
+
+    #[test]
+    fn settings_that_would_be_copied_for_many_folders_are_refused() {
+        let rules = |above: Option<&Rc<Rules>>, text: &str| {
+            let context = CompileContext::new("/srv/a/.htaccess", b"/srv/a/");
+            let own = Arc::new(compile(text.as_bytes(), &context));
+            assert_eq!(own.mistake, None);
+            Rules::below(above, own)
+        };
+        let many = |line: &str| -> String {
+            (0..3000)
+                .map(|number| line.replace("{n}", &number.to_string()) + "\n")
+                .collect()
+        };
+        for (line, is_refused) in [
+            ("SetEnv v{n} x", true),
+            ("AddType text/x .e{n}", true),
+            ("FilterDeclare f{n}", true),
+            // These are shared.
+            ("Redirect /a{n} /b", false),
+            ("SetEnvIf User-Agent a{n} b", false),
+            ("RewriteRule ^a{n} /b", false),
+            ("Deny from 10.0.0.1", false),
+        ] {
+            let text = many(line);
+            let root = rules(None, &text);
+            assert_eq!(root.mistake(), None, "a file alone is copied by nobody");
+            let other = rules(Some(&root), "php_value a b");
+            assert_eq!(other.mistake(), None, "{line}: not a directive of the same module");
+            let same = rules(Some(&root), &line.replace("{n}", "x"));
+            assert_eq!(same.mistake().is_some(), is_refused, "{line}");
+            if let Some(mistake) = same.mistake() {
+                assert!(mistake.to_string().contains("/srv/a/.htaccess"), "{mistake}");
+                assert!(mistake.message.contains("3001, of which there may be 2000"), "{mistake}");
+                let below = rules(Some(&same), "php_value a b");
+                assert!(below.mistake().is_some(), "and what is below is covered, too");
+            }
+        }
+    }
+
+    #[test]
+    fn nested_folders_copy_a_bounded_part() {
+        let line = |number: usize| format!("SetEnv v{number} x\n");
+        let mut rules = None;
+        let mut copied = 0;
+        for folder in 0..100 {
+            let text: String = (folder * 100..folder * 100 + 100).map(line).collect();
+            let own = Arc::new(compile(text.as_bytes(), &CompileContext::default()));
+            let below = Rules::below(rules.as_ref(), own);
+            copied += below.settings().copied_with(below.settings()) / 2;
+            rules = Some(below);
+        }
+        assert!(rules.unwrap().mistake().is_some());
+        assert!(copied < 100 * MOST_COPIED, "{copied}");
     }
 }

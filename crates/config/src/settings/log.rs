@@ -21,21 +21,23 @@ section! {
              operate.";
         /// The form of a line of the access log: the name of a format, or a format of your own in
         /// the words of Apache's `LogFormat`: `'%h %l %u %t "%r" %>s %b %D'`. `%{c}a` is the
-        /// address of the proxy, `%v` the site. `%U` is the decoded path, `%f` the file that the
-        /// request is for, also where it is missing or not sent. `%u` is also a user whose password
-        /// was wrong, and for a script the name that nobody has checked. `%p` is the port of the
-        /// listener, as that of a virtual host, whatever port the client names. `%b` and `%B` are
-        /// bytes of content; `%I` and `%O` are all bytes of the request and of the response. Of a
-        /// script, `%^pt` is the time that it ran, `%^pq` the time that its request waited for a
-        /// worker and `%^pc` its time on a processor, all in microseconds, `%^pm` the most bytes of
-        /// memory that PHP had for it, and `%^pw` the process of its worker; each is `-` where no
-        /// script answered. Times are in UTC and in English: `%{PATTERN}t` takes every pattern of
-        /// `strftime(3)`, and `begin:` or `end:` before it, `sec`, `msec`, `usec`, `msec_frac` and
-        /// `usec_frac`. `%{NAME}x` is a variable `SSL_…` of mod_ssl or `HTTPS`, `%{NAME}n` what a
-        /// script has set with `apache_note()` before its first output, `%^FB` the microseconds
-        /// until the head of the response was there. `%400,501{User-Agent}i` is written for these
-        /// statuses only, `%!200,304{Referer}i` for all others, and `-` otherwise. Always `-` are
-        /// `%l`, `%L`, and trailers: `%{NAME}^ti`, `%{NAME}^to`.
+        /// address of the proxy, `%v` the site. `%U` is the decoded path, of a folder that of its
+        /// index file, `%q` the query that rules have left, `%f` the file that the request is for,
+        /// also where it is missing or not sent, or the URL of a redirect by a RewriteRule. `%u` is
+        /// also a user whose password was wrong, and for a script the name that nobody has checked.
+        /// `%p` is the port of the listener, as that of a virtual host, whatever port the client
+        /// names. `%b` and `%B` are bytes of content; `%I` and `%O` are all bytes of the request
+        /// and of the response. Of a script, `%^pt` is the time that it ran, `%^pq` the time that
+        /// its request waited for a worker and `%^pc` its time on a processor, all in microseconds,
+        /// `%^pm` the most bytes of memory that PHP had for it, and `%^pw` the process of its
+        /// worker; each is `-` where no script answered. Times are in UTC and in English:
+        /// `%{PATTERN}t` takes every pattern of `strftime(3)`, and `begin:` or `end:` before it,
+        /// `sec`, `msec`, `usec`, `msec_frac` and `usec_frac`. `%{NAME}x` is a variable `SSL_…` of
+        /// mod_ssl or `HTTPS`, `%{NAME}n` what a script has set with `apache_note()` before its
+        /// first output, `%^FB` the microseconds until the head of the response was there.
+        /// `%400,501{User-Agent}i` is written for these statuses only, `%!200,304{Referer}i` for
+        /// all others, and `-` otherwise. Always `-` are `%l`, `%L`, and trailers: `%{NAME}^ti`,
+        /// `%{NAME}^to`.
         format ("format"): AccessFormat as Format = AccessFormat::Combined,
             "The format that all log analysers read.";
         /// The error log: `"-"` for standard error, a file that lines are added to, or the system's

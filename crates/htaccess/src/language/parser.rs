@@ -72,13 +72,18 @@ impl<'p> Parser<'p> {
     }
 
     fn next_line(&mut self) -> Option<LogicalLine<'p>> {
-        let line = self.lines.next()?;
+        let mut line = self.lines.next()?;
         if line.length > LONGEST_LINE {
             let message = format!(
                 "Line too long: {} bytes, of which there may be {LONGEST_LINE}",
                 line.length
             );
             self.fault(&line, 0, message);
+            // Compiling a line may take time and memory that grow with the square of its length.
+            match &mut line.text {
+                Cow::Borrowed(text) => *text = &text[..text.len().min(LONGEST_LINE)],
+                Cow::Owned(text) => text.truncate(LONGEST_LINE),
+            }
         }
         if line.has_nul {
             let (number, column) = locate(self.source, (line.start, line.number), usize::MAX);

@@ -196,3 +196,14 @@ fn words_and_quotes() {
         assert_eq!(found, expected, "{line}");
     }
 }
+
+#[test]
+fn only_the_beginning_of_a_line_that_is_too_long_is_compiled() {
+    for text in ["a".repeat(3 * LONGEST_LINE), "a\\\n".repeat(2 * LONGEST_LINE)] {
+        let parsed = read(&format!("RewriteRule {text}\nSetEnv a b"));
+        assert_eq!(parsed.faults.len(), 1);
+        assert!(parsed.faults[0].message.starts_with("Line too long"), "{:?}", parsed.faults);
+        assert_eq!(parsed.items.len(), 2);
+        assert_eq!(parsed.items[0].raw.len(), LONGEST_LINE - "RewriteRule ".len());
+    }
+}

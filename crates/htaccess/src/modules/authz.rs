@@ -156,7 +156,13 @@ pub(crate) fn evaluate<'c>(
     if joins_site == Some(Logic::Any) {
         return Ok(AuthzDecision::Granted);
     }
-    let mut evaluate = RequireEvaluation { tx, groups, context, method };
+    let mut evaluate = RequireEvaluation {
+        tx,
+        groups,
+        context,
+        method,
+        known_groups: None,
+    };
     Ok(match evaluate.section(section, Logic::All)? {
         AuthzStatus::Granted => AuthzDecision::Granted,
         AuthzStatus::Neutral if joins_site == Some(Logic::All) => AuthzDecision::Granted,

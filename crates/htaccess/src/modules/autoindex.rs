@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::evaluation_context::EvaluationContext;
 use crate::merge::Merge;
-use crate::module::{ApacheModule, ModuleConfig, Presence};
+use crate::module::{ApacheModule, ModuleConfig, POINTERS, Presence};
 use crate::transaction::Transaction;
 
 pub(crate) use directives::DIRECTIVES;
@@ -179,6 +179,11 @@ impl Merge for Config {
 impl ModuleConfig for Config {
     fn is_silent(&self) -> bool {
         true
+    }
+
+    fn copied(&self) -> usize {
+        (self.icons.len() + self.alts.len() + self.descriptions.len() + self.ignored.len())
+            / POINTERS
     }
 }
 

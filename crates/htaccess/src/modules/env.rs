@@ -22,19 +22,19 @@ pub struct Config {
     /// The variables in their order, which their keys give.
     variables: BTreeMap<u32, EnvVariable>,
     /// The keys of each name, in lower case.
-    known: HashMap<Box<[u8]>, VariableKeys>,
+    known: HashMap<Arc<[u8]>, VariableKeys>,
     /// The key of the next variable.
     next: u32,
     /// The variables of folders further out that this folder unsets.
-    unset: Vec<Box<[u8]>>,
+    unset: Vec<Arc<[u8]>>,
 }
 
 #[derive(Clone, Debug)]
 struct EnvVariable {
-    name: Box<[u8]>,
+    name: Arc<[u8]>,
     place: Arc<Place>,
     /// `None` passes on the server's own variable, where it has one.
-    value: Option<Box<[u8]>>,
+    value: Option<Arc<[u8]>>,
     /// Whether the server's own variable, where it has one, comes later and replaces this one.
     is_replaced: bool,
 }
@@ -62,6 +62,10 @@ impl ModuleConfig for Config {
     fn is_silent(&self) -> bool {
         true
     }
+
+    fn copied(&self) -> usize {
+        self.variables.len() + self.unset.len()
+    }
 }
 
 /// Apache's module.
@@ -72,7 +76,7 @@ impl Config {
     /// Adds a variable. The first of a name decides its spelling. A variable that is passed on
     /// keeps an earlier one of that name, which is in force where the server has none.
     fn set(&mut self, mut variable: EnvVariable) {
-        let name = variable.name.to_ascii_lowercase().into_boxed_slice();
+        let name = Arc::<[u8]>::from(variable.name.to_ascii_lowercase());
         let Some(keys) = self.known.get_mut(&name) else {
             variable.is_replaced = false;
             self.known.insert(name, VariableKeys { first: self.next, passed: None });

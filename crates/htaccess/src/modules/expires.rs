@@ -2,6 +2,9 @@
 
 mod code;
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use howdah_http::{ResponseHead, date};
 
 use crate::directive::{Apply, Arguments, Directive, DirectiveCall, Overrides, Support};
@@ -19,7 +22,7 @@ use code::{Code, SpanBase};
 pub struct Config {
     active: Option<bool>,
     default: Option<Code>,
-    by_type: Vec<(Box<[u8]>, Code)>,
+    by_type: Vec<(Arc<[u8]>, Code)>,
     /// Whether the closest file has a type such as `image/*`; as in Apache, files above do not
     /// count.
     wildcards: bool,
@@ -27,9 +30,10 @@ pub struct Config {
 
 impl Merge for Config {
     fn merge(base: &Config, add: &Config) -> Config {
-        let overridden =
-            |name: &[u8]| add.by_type.iter().any(|(closer, _)| closer.eq_ignore_ascii_case(name));
-        let inherited = base.by_type.iter().filter(|(name, _)| !overridden(name));
+        let closer: HashSet<Vec<u8>> =
+            add.by_type.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+        let is_overridden = |name: &[u8]| closer.contains(&name.to_ascii_lowercase());
+        let inherited = base.by_type.iter().filter(|(name, _)| !is_overridden(name));
         Config {
             active: add.active.or(base.active),
             default: add.default.or(base.default),
@@ -42,6 +46,10 @@ impl Merge for Config {
 impl ModuleConfig for Config {
     fn is_silent(&self) -> bool {
         false
+    }
+
+    fn copied(&self) -> usize {
+        self.by_type.len()
     }
 }
 

@@ -9,6 +9,7 @@ mod choose;
 mod directives;
 mod transform;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -58,17 +59,20 @@ pub(crate) enum FilterKind {
 pub struct Config {
     /// The filters that FilterDeclare, FilterProvider and AddOutputFilterByType have made, by name.
     /// Shared, since a closer folder replaces one as a whole.
-    smart: Vec<Arc<SmartFilter>>,
+    smart: BTreeMap<Arc<[u8]>, Arc<SmartFilter>>,
     /// The names of the filters in the order in which they act. `None`: the names before it do not
     /// count.
-    chain: Vec<Option<Box<[u8]>>>,
+    chain: Vec<Option<Arc<[u8]>>>,
     inflate: InflateLimits,
+    /// Whether there may be a provider with an expression.
+    has_expressions: bool,
+    /// The media types of all providers, at most.
+    types: usize,
 }
 
 /// A filter of mod_filter's, which acts as one of its providers.
 #[derive(Clone, Debug, Default)]
 struct SmartFilter {
-    name: Box<[u8]>,
     /// Its rank among the filters of a response.
     rank: u8,
     /// The providers in the order of the directives; the last is asked first.
@@ -86,7 +90,7 @@ struct Provider {
 #[derive(Clone, Debug)]
 enum When {
     /// For these media types.
-    Types(Box<[Box<[u8]>]>),
+    Types(Arc<[Box<[u8]>]>),
     /// Where this condition holds.
     Expression(Arc<Expression>),
 }
@@ -130,6 +134,16 @@ impl FilterKind {
 pub const VARIABLES: [&[u8]; 5] =
     [b"no-gzip", b"gzip-only-text/html", b"force-gzip", b"no-brotli", b"filter-errordocs"];
 
+/// The filters that the content of a response passes at most; others are not used, which is logged.
+const MOST_PASSED: usize = 16;
+
+/// Media types that an event loop compares with that of a response without holding up others.
+const MANY_TYPES: usize = 1000;
+
+/// The names that the chain of a file holds at most; more are a mistake. The time of taking one
+/// away grows with it.
+const MOST_CHAINED: usize = 256;
+
 /// `AP_FTYPE_RESOURCE`.
 const RESOURCE: u8 = 10;
 /// `AP_FTYPE_CONTENT_SET`.
@@ -148,19 +162,18 @@ impl fmt::Display for FilterKind {
 
 impl Config {
     fn smart(&self, name: &[u8]) -> Option<&Arc<SmartFilter>> {
-        self.smart.iter().find(|smart| *smart.name == *name)
+        self.smart.get(name)
     }
 
     /// Returns whether the choice depends only on the response's head, the codings that the client
     /// accepts, and the [variables](VARIABLES).
     pub fn is_by_type(&self) -> bool {
-        let mut providers = self.smart.iter().flat_map(|smart| &smart.providers);
-        providers.all(|provider| matches!(provider.when, When::Types(_)))
+        !self.has_expressions
     }
 
-    /// Returns whether the choice evaluates expressions.
-    pub fn has_expressions(&self) -> bool {
-        !self.is_by_type()
+    /// Returns whether the choice evaluates expressions or compares many media types.
+    pub fn may_take_long(&self) -> bool {
+        self.has_expressions || self.types > MANY_TYPES
     }
 
     /// Returns the names of the chain that count.
@@ -172,14 +185,17 @@ impl Config {
 
 impl Merge for Config {
     fn merge(base: &Config, add: &Config) -> Config {
-        let inherited = base.smart.iter().filter(|smart| add.smart(&smart.name).is_none());
+        let mut smart = base.smart.clone();
+        smart.extend(add.smart.iter().map(|(name, filter)| (name.clone(), Arc::clone(filter))));
         Config {
-            smart: add.smart.iter().chain(inherited).cloned().collect(),
+            smart,
             chain: [&base.chain[..], &add.chain].concat(),
             inflate: InflateLimits {
                 ratio: add.inflate.ratio.or(base.inflate.ratio),
                 burst: add.inflate.burst.or(base.inflate.burst),
             },
+            has_expressions: base.has_expressions || add.has_expressions,
+            types: base.types + add.types,
         }
     }
 }
@@ -187,6 +203,10 @@ impl Merge for Config {
 impl ModuleConfig for Config {
     fn is_silent(&self) -> bool {
         false
+    }
+
+    fn copied(&self) -> usize {
+        self.smart.len() + self.chain.len()
     }
 }
 

@@ -18,7 +18,7 @@ use howdah_http::{ResponseHead, Status};
 use crate::directive::{Apply, Arguments, Directive, Overrides, Support};
 use crate::evaluation_context::EvaluationContext;
 use crate::merge::Merge;
-use crate::module::{ApacheModule, ModuleConfig, Presence};
+use crate::module::{ApacheModule, ModuleConfig, POINTERS, Presence};
 use crate::transaction::Transaction;
 
 use rule::HeaderRule;
@@ -48,6 +48,10 @@ impl Merge for Config {
 impl ModuleConfig for Config {
     fn is_silent(&self) -> bool {
         false
+    }
+
+    fn copied(&self) -> usize {
+        (self.request.len() + self.success.len() + self.always.len()) / POINTERS
     }
 }
 

@@ -10,6 +10,7 @@ mod extension;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::description::FileDescription;
 use crate::media_type::MediaType;
@@ -25,9 +26,9 @@ use extension::{Aspect, Extension};
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// By extension, in lower case, without its dot.
-    extensions: BTreeMap<Box<[u8]>, Extension>,
+    extensions: BTreeMap<Arc<[u8]>, Extension>,
     /// Aspects that `Remove…` removes from the extensions of folders above and of this file.
-    removed: Vec<(Box<[u8]>, Aspect)>,
+    removed: Vec<(Arc<[u8]>, Aspect)>,
     default_language: Option<Box<[u8]>>,
     multiviews_match: MultiviewsMatch,
     use_path_info: Option<bool>,
@@ -73,6 +74,10 @@ impl ModuleConfig for Config {
     fn is_silent(&self) -> bool {
         false
     }
+
+    fn copied(&self) -> usize {
+        self.extensions.len() + self.removed.len()
+    }
 }
 
 /// Apache's module.
@@ -80,7 +85,7 @@ pub(crate) const APACHE_MODULES: &[ApacheModule] =
     &[ApacheModule::new("mod_mime.c", "mime_module", Some("AddType"), Presence::Debian)];
 
 impl Config {
-    fn remaining(&self) -> BTreeMap<Box<[u8]>, Extension> {
+    fn remaining(&self) -> BTreeMap<Arc<[u8]>, Extension> {
         let mut extensions = self.extensions.clone();
         for extension in extensions.values_mut() {
             extension.unhandled = extension.takes_away();
@@ -119,7 +124,7 @@ impl Config {
     }
 }
 
-fn remove(extensions: &mut BTreeMap<Box<[u8]>, Extension>, removed: &[(Box<[u8]>, Aspect)]) {
+fn remove(extensions: &mut BTreeMap<Arc<[u8]>, Extension>, removed: &[(Arc<[u8]>, Aspect)]) {
     for (name, aspect) in removed {
         if let Some(extension) = extensions.get_mut(name) {
             extension.remove(*aspect);

@@ -1,6 +1,9 @@
 //! mod_php: settings of PHP for the scripts of a folder. The server hands them to the worker, which
 //! takes those that PHP lets a folder change (`PHP_INI_PERDIR`) and undoes them after the request.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use crate::directive::{Apply, Arguments, Directive, DirectiveCall, Overrides, Support};
 use crate::merge::{Merge, SharedConfig, edit};
 use crate::mistake::Complaint;
@@ -14,7 +17,7 @@ pub struct Config {
 }
 
 /// Name and value of a setting of PHP.
-pub type Setting = (Box<[u8]>, Box<[u8]>);
+pub type Setting = (Arc<[u8]>, Arc<[u8]>);
 
 impl Config {
     fn set(&mut self, name: &[u8], value: &[u8]) {
@@ -31,17 +34,30 @@ impl Config {
 
 impl Merge for Config {
     fn merge(base: &Config, add: &Config) -> Config {
-        let mut joined = base.clone();
+        let mut values = base.values.to_vec();
+        let places: HashMap<&[u8], usize> = base
+            .values
+            .iter()
+            .enumerate()
+            .map(|(place, (name, _))| (&**name, place))
+            .collect();
         for (name, value) in &add.values {
-            joined.set(name, value);
+            match places.get(&**name) {
+                Some(place) => values[*place].1 = value.clone(),
+                None => values.push((name.clone(), value.clone())),
+            }
         }
-        joined
+        Config { values: values.into() }
     }
 }
 
 impl ModuleConfig for Config {
     fn is_silent(&self) -> bool {
         false
+    }
+
+    fn copied(&self) -> usize {
+        self.values.len()
     }
 }
 

@@ -30,7 +30,7 @@ use std::sync::{Arc, OnceLock};
 use howdah_http::Status;
 
 use crate::merge::Merge;
-use crate::module::{ApacheModule, ModuleConfig, Presence};
+use crate::module::{ApacheModule, ModuleConfig, POINTERS, Presence};
 use crate::work::{self, Meter};
 use condition::RewriteCondition;
 pub(crate) use directives::DIRECTIVES;
@@ -212,6 +212,10 @@ impl Merge for Config {
 impl ModuleConfig for Config {
     fn is_silent(&self) -> bool {
         true
+    }
+
+    fn copied(&self) -> usize {
+        self.rules.list.len() / POINTERS
     }
 
     fn prepare(&self) {

@@ -6,7 +6,7 @@ mod transformer;
 use std::sync::Arc;
 
 use crate::merge::Merge;
-use crate::module::{ApacheModule, ModuleConfig, Presence};
+use crate::module::{ApacheModule, ModuleConfig, POINTERS, Presence};
 use crate::pattern::Pattern;
 use crate::transform::{ContentFilter, Transform};
 
@@ -79,6 +79,10 @@ impl Merge for Config {
 impl ModuleConfig for Config {
     fn is_silent(&self) -> bool {
         false
+    }
+
+    fn copied(&self) -> usize {
+        self.substitutions.len() / POINTERS
     }
 }
 

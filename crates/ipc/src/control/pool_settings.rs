@@ -24,6 +24,13 @@ pub struct PoolSettings {
     pub environment: Vec<(String, String)>,
     /// Folder of this pool's temporary files, sessions and uploads.
     pub state_dir: String,
+    /// The state folder belongs to another user than the supervisor's: what that user has put in
+    /// the place of its folders keeps PHP from starting with no configuration.
+    pub repairs_state: bool,
+    /// `%2F` is part of a path (Apache's `AllowEncodedSlashes`).
+    pub allows_encoded_slashes: bool,
+    /// `%2F` is a slash, and not three bytes of a name (`AllowEncodedSlashes On`).
+    pub decodes_encoded_slashes: bool,
     /// Working directory outside of scripts; empty for any. With `chroot`, a path below it.
     pub working_directory: String,
     /// The folder that workers see as `/`, as the other paths begin, without a slash at its end;
@@ -68,6 +75,9 @@ impl PoolSettings {
             .pairs(&self.admin_ini)
             .pairs(&self.environment)
             .text(&self.state_dir)
+            .flag(self.repairs_state)
+            .flag(self.allows_encoded_slashes)
+            .flag(self.decodes_encoded_slashes)
             .text(&self.working_directory)
             .text(&self.chroot)
             .text(&self.chroot_folder)
@@ -95,6 +105,9 @@ impl PoolSettings {
             admin_ini: input.pairs()?,
             environment: input.pairs()?,
             state_dir: input.text()?,
+            repairs_state: input.flag()?,
+            allows_encoded_slashes: input.flag()?,
+            decodes_encoded_slashes: input.flag()?,
             working_directory: input.text()?,
             chroot: input.text()?,
             chroot_folder: input.text()?,

@@ -55,6 +55,11 @@ pub(crate) struct RecordedResponse<'r> {
 /// The way a request was resolved, for formats that tell so.
 #[derive(Debug, Default)]
 pub(crate) struct ResolutionNotes {
+    /// The path that was asked for, or that of the file which answers for a folder or for a name
+    /// without its extension. `None`: as in the request.
+    pub(crate) path: Option<Vec<u8>>,
+    /// The query that rules have left, if there is one. `None`: as in the request.
+    pub(crate) query: Option<Option<Vec<u8>>>,
     /// The file that was found; empty for none.
     pub(crate) file: Vec<u8>,
     /// Apache's name of the handler; empty for none.

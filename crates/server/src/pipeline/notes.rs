@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use howdah_htaccess::modules::auth::named_user;
 use howdah_http::Request;
 use howdah_php::RunReport;
-use howdah_site::{DocumentPath, Resolution, Resolved, Ruled, Site, requested_file};
+use howdah_site::{DocumentPath, Resolution, Resolved, Ruled, Site, logged_path, requested_file};
 use howdah_sys::open::Lookup;
 
 use super::RequestContext;
@@ -28,6 +28,8 @@ pub(super) fn of(
         _ => b"",
     };
     Box::new(ResolutionNotes {
+        path: path_of(context, site, resolved),
+        query: state.filter(|state| !state.uri.is_empty()).map(|state| state.args.clone()),
         file: file_of(context, site, resolved, asks_disk),
         handler: handler.to_vec(),
         environment: state.map(|state| state.env.clone()).unwrap_or_default(),
@@ -35,6 +37,29 @@ pub(super) fn of(
         run: RunReport::default(),
         first_byte: None,
     })
+}
+
+/// Returns the path to be logged, where that of the request is not it: the path before the first
+/// internal redirect, which the choice of an index file is not.
+fn path_of(context: &RequestContext<'_, '_>, site: &Site, resolved: &Resolved) -> Option<Vec<u8>> {
+    if let Some(ruled) = &resolved.ruled {
+        let mut state = &ruled.state;
+        while let Some(previous) = &state.previous {
+            state = previous;
+        }
+        return Some(state.uri.clone()).filter(|uri| !uri.is_empty());
+    }
+    // Without directives, the name that is added to the path of a folder is that of its index.
+    let asked = logged_path(context.request.path(), site.config().encoded_slashes);
+    let file = match &resolved.resolution {
+        Resolution::File { path, .. } => path,
+        Resolution::Php(script) => script.path(),
+        _ => return None,
+    };
+    let file = file.absolute().as_os_str().as_bytes();
+    let name = file.rsplit(|byte| *byte == b'/').next().filter(|_| asked.ends_with(b"/"))?;
+    let path = [&asked[..], name].concat();
+    file.ends_with(&path).then_some(path)
 }
 
 /// Returns the file that the request is for; empty for none.

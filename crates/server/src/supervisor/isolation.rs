@@ -30,7 +30,6 @@ use howdah_config::{Config, Destination, Php, Sandbox, SiteSettings};
 use howdah_files::FolderPlace;
 use howdah_sys::confinement::{Confinement, Resource};
 use howdah_sys::credentials::Identity;
-use howdah_sys::folder;
 use howdah_sys::landlock::{Landlock, Ruleset};
 use howdah_sys::mounts::{self, Mounts};
 use howdah_sys::remote;
@@ -223,15 +222,15 @@ impl PoolIsolation {
     }
 
     /// Makes the folders that the pool's mounts need, and returns what the kernel is told when the
-    /// zygote starts. `former` is the shared memory of the zygotes before, `groups` the folders
-    /// with the control groups of all pools.
+    /// zygote starts. `owner` is the user of the pool, `ours` this process's. `former` is the shared
+    /// memory of the zygotes before, `groups` the folders with the control groups of all pools.
     ///
     /// # Errors
     /// The folders cannot be made.
     pub(crate) fn confinement(
         &self,
         state: &StateFolder,
-        owner: &Identity,
+        (owner, ours): (&Identity, &Identity),
         former: Option<Arc<SharedMemorySpace>>,
         groups: &[PathBuf],
     ) -> io::Result<Confinement> {
@@ -241,7 +240,7 @@ impl PoolIsolation {
                 let own = state.real.join(name);
                 let name = CString::new(name)?;
                 let folder = state.folder.as_fd();
-                folder::make_private(folder, &name, owner.uid, owner.gid).map_err(|error| {
+                super::state::make_inner(folder, &name, owner, ours).map_err(|error| {
                     let told = format!(
                         "the folder {} for its {shared}: {error}; remove it, or set `private_tmp = \
                          false`",

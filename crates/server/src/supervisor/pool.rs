@@ -35,7 +35,7 @@ use super::generation_plan::PoolPlan;
 use super::last_output;
 use super::oom;
 use super::pool_log::PoolLog;
-use super::state;
+use super::state::{self, StateFault};
 use super::takeover::{FrontPlace, InheritedLender, InheritedPool};
 use super::warmup::ScriptList;
 use super::zygote_socket::ZygoteSocket;
@@ -74,8 +74,8 @@ pub(super) struct PoolProcesses {
     pub(super) due: Option<Instant>,
     /// The pool did not start, and its generation does without it for now.
     pub(super) is_left_out: bool,
-    /// The state folder could not be made at the last start of a zygote.
-    is_state_refused: bool,
+    /// The fault of the state folder at the last start of a zygote.
+    state_fault: Option<StateFault>,
     /// The reason why PHP does not start with the settings of this generation; `None` if it has
     /// started.
     pub(super) start_failure: Option<String>,
@@ -224,7 +224,7 @@ impl PoolProcesses {
             backoff: Backoff::default(),
             due: None,
             is_left_out: false,
-            is_state_refused: false,
+            state_fault: None,
             start_failure: None,
             told_failure: None,
         }
@@ -236,7 +236,7 @@ impl PoolProcesses {
         self.plan.as_ref().is_some_and(|plan| {
             let owner = plan.identity.as_ref().unwrap_or(ours);
             let folder = plan.settings.state_dir.as_ref();
-            state::is_spoilt(folder, self.is_state_refused, owner, ours)
+            state::is_spoilt(folder, self.state_fault, owner, ours)
         })
     }
 
@@ -276,11 +276,13 @@ impl PoolProcesses {
         };
         let owner = plan.owner(environment);
         let state = plan.prepare_state(environment);
-        self.is_state_refused = state.is_err();
+        self.state_fault = state.is_err().then_some(StateFault::Refused);
         let state = state.map_err(io::Error::other)?;
         let memory = environment.pool_memory.of(&self.name);
         let groups = self.group.as_ref().map(PoolGroup::of_all_pools).unwrap_or_default();
-        let confinement = plan.isolation.confinement(&state, owner, memory, &groups)?;
+        let users = (owner, &environment.identity);
+        let confinement = plan.isolation.confinement(&state, users, memory, &groups);
+        self.state_fault = confinement.is_err().then_some(StateFault::Contested);
         let (socket, theirs) = SeqPacket::pair()?;
         let (front, zygote_to_front) = SeqPacket::pair()?;
         let (into_outputs, outputs) = SeqPacket::pair()?;
@@ -296,7 +298,7 @@ impl PoolProcesses {
             into_outputs.into(),
             outputs.duplicate()?.into(),
         ];
-        let program = zygote_program(&self.name, plan, environment, confinement, descriptors)?;
+        let program = zygote_program(&self.name, plan, environment, confinement?, descriptors)?;
         let pid = program.start().map_err(|error| {
             io::Error::new(error.kind(), format!("{}: {error}", plan.program.display()))
         })?;

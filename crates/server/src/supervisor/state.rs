@@ -3,7 +3,7 @@
 use std::ffi::{CStr, OsStr};
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -20,6 +20,15 @@ pub(crate) struct StateFolder {
     /// The path without symbolic links.
     pub(crate) real: PathBuf,
     pub(crate) folder: OwnedFd,
+}
+
+/// The reason why a pool has no state folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StateFault {
+    /// [`prepare`] has refused what is in its place.
+    Refused,
+    /// A folder in it could not be made. Only the owner can have kept it from being made.
+    Contested,
 }
 
 /// Makes sure that a folder of `owner`, which no other user may enter, is at `place`. What the
@@ -44,13 +53,62 @@ pub(super) fn prepare(
     let folder = folder::make_private(parent.as_fd(), &place.name, owner.uid, owner.gid)
         .map_err(|error| refused(&place.real, &error))?;
     // Where the server runs as the same user, it is the administrator who has done it.
-    for name in FOLDERS.into_iter().filter(|_| owner.uid != ours.uid) {
-        folder::clear_way(folder.as_fd(), name, owner.uid)
-            .and_then(|()| folder::repair_mode(folder.as_fd(), name, owner.uid))
-            .map_err(|error| refused(&place.real.join(text(name)), &error))?;
+    for name in FOLDERS.into_iter().filter(|_| is_anothers(owner, ours)) {
+        // The owner can put something there again: the zygote does the rest, and goes on without
+        // the folder.
+        let _ = cleared(folder.as_fd(), name, owner);
     }
     Ok(StateFolder { real: place.real, folder })
 }
+
+/// Returns whether the state folder of `owner` belongs to a site's owner, and not to the
+/// administrator. `ours` is this process's user.
+pub(super) fn is_anothers(owner: &Identity, ours: &Identity) -> bool {
+    owner.uid != ours.uid
+}
+
+/// Opens the folder `name` in a state folder of `owner`, made where it is missing. What `owner`
+/// puts in its place meanwhile is removed, [`ATTEMPTS`] times.
+///
+/// # Errors
+/// The folder cannot be made, or is in the way again and again.
+pub(super) fn make_inner(
+    state: BorrowedFd<'_>,
+    name: &CStr,
+    owner: &Identity,
+    ours: &Identity,
+) -> io::Result<OwnedFd> {
+    let make = || folder::make_private(state, name, owner.uid, owner.gid);
+    let mut made = make();
+    for _ in 1..ATTEMPTS {
+        match &made {
+            Err(error) if is_anothers(owner, ours) && is_passing(error) => {
+                let _ = cleared(state, name, owner);
+                made = make();
+            }
+            _ => break,
+        }
+    }
+    made
+}
+
+/// Returns whether an error may come from what the owner has just put there or taken away.
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{AlreadyExists, NotADirectory, NotFound, PermissionDenied};
+    [AlreadyExists, NotADirectory, NotFound, PermissionDenied].contains(&error.kind())
+        || error.raw_os_error() == Some(LINK_IN_PLACE)
+}
+
+fn cleared(state: BorrowedFd<'_>, name: &CStr, owner: &Identity) -> io::Result<()> {
+    folder::clear_way(state, name, owner.uid)?;
+    folder::repair_mode(state, name, owner.uid)
+}
+
+/// Attempts at making a folder whose owner may put something else in its place.
+const ATTEMPTS: u32 = 100;
+
+/// `ELOOP`.
+const LINK_IN_PLACE: i32 = 40;
 
 /// Creates the folders above a folder of `owner`, and opens the last one. `ours` is this process's
 /// user.
@@ -73,11 +131,16 @@ pub(super) fn parent(
 }
 
 /// Returns whether `owner` has made something of the state folder `path`, of a folder in it or of
-/// the way to it that keeps the pool from starting. `was_refused`: [`prepare`] has met it, and the
+/// the way to it that keeps the pool from starting. `fault` is what the last start has met, and the
 /// owner may have put things right since. `ours` is this process's user. `false` where that is the
 /// owner, too: then its folders are the administrator's own.
-pub(super) fn is_spoilt(path: &Path, was_refused: bool, owner: &Identity, ours: &Identity) -> bool {
-    if owner.is_root() || owner.uid == ours.uid {
+pub(super) fn is_spoilt(
+    path: &Path,
+    fault: Option<StateFault>,
+    owner: &Identity,
+    ours: &Identity,
+) -> bool {
+    if owner.is_root() || !is_anothers(owner, ours) {
         return false;
     }
     let is_of_owner = |at: &Path| fs::symlink_metadata(at).is_ok_and(|it| it.uid() == owner.uid);
@@ -87,10 +150,14 @@ pub(super) fn is_spoilt(path: &Path, was_refused: bool, owner: &Identity, ours: 
     let is_folder = |at: &Path| fs::symlink_metadata(at).is_ok_and(|it| it.is_dir());
     let is_blocked = path.ancestors().any(|at| is_of_owner(at) && is_unusable(at));
     // The folder itself is always the owner's. Above it, the owner can put anything in its place.
-    let is_missing = was_refused || !is_folder(path);
+    let is_missing = fault == Some(StateFault::Refused) || !is_folder(path);
     let is_replaced = is_missing && path.ancestors().skip(1).any(is_of_owner);
     let in_it = FOLDERS.iter().map(|name| path.join(text(name)));
-    is_blocked || is_replaced || is_of_owner(path) && in_it.into_iter().any(|at| is_unusable(&at))
+    let is_contested = fault == Some(StateFault::Contested);
+    is_contested
+        || is_blocked
+        || is_replaced
+        || is_of_owner(path) && in_it.into_iter().any(|at| is_unusable(&at))
 }
 
 /// The folders that a zygote makes in the state folder.
@@ -212,7 +279,7 @@ mod tests {
         let owner = seven();
         let folder = fresh(&std::env::temp_dir()).unwrap();
         let state = folder.join("own/pool");
-        let spoilt = || is_spoilt(&state, false, &owner, &ours);
+        let spoilt = || is_spoilt(&state, None, &owner, &ours);
         let give = |path: &Path| std::os::unix::fs::lchown(path, Some(7), Some(7)).unwrap();
         let link = |to: &str, path: &Path| std::os::unix::fs::symlink(to, path).unwrap();
         fs::create_dir(folder.join("own")).unwrap();
@@ -234,13 +301,16 @@ mod tests {
         give(&folder.join("own"));
         fs::create_dir(&state).unwrap();
         assert!(!spoilt());
-        assert!(is_spoilt(&state, true, &owner, &ours), "what was refused is no longer there");
+        assert!(
+            is_spoilt(&state, Some(StateFault::Refused), &owner, &ours),
+            "what was refused is no longer there"
+        );
         fs::remove_dir(&state).unwrap();
         link("/etc", &state);
         give(&state);
         assert!(spoilt());
-        assert!(!is_spoilt(&state, false, &owner, &owner), "the server is the owner's own");
-        assert!(!is_spoilt(&state, false, &ours, &ours));
+        assert!(!is_spoilt(&state, None, &owner, &owner), "the server is the owner's own");
+        assert!(!is_spoilt(&state, None, &ours, &ours));
         fs::remove_file(&state).unwrap();
         fs::remove_dir(folder.join("own")).unwrap();
         link("/nowhere", &folder.join("own"));

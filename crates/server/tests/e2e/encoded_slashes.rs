@@ -245,3 +245,43 @@ fn check_and_explain_know_what_an_encoded_slash_means() {
     assert!(errors.contains("`On` says nothing about encoded slashes"), "{errors}");
     assert!(errors.contains("`\"refuse\"`, `\"keep\"` or `\"decode\"`"), "{errors}");
 }
+
+#[test]
+fn scripts_look_paths_with_encoded_slashes_up_as_on_apache() {
+    if !has_php() || !Apache::is_here() {
+        return;
+    }
+    let script = "<?php $found = @apache_lookup_uri($_GET['uri']); echo json_encode(!$found ? false
+        : [$found->status, $found->uri, $found->filename, $found->path_info ?? '',
+            $found->args ?? null, $found->unparsed_uri]);";
+    let files = [
+        ("l.php", script),
+        ("v.php", "<?php echo @virtual($_GET['uri']) ? '' : 'refused';"),
+        ("dir/a.txt", "of the folder"),
+        ("dir%2Fa.txt", "of the name"),
+        ("p.php", "<?php echo 'a script';"),
+    ];
+    let asked = [
+        "/dir%2Fa.txt",
+        "/dir%2fa.txt",
+        "/dir/a.txt?x=%2F",
+        "/none%2Fat/all",
+        "/p.php/x%2Fy",
+        "/dir%2F",
+        "/dir%252Fa.txt",
+    ];
+    for (value, apaches) in [("refuse", "Off"), ("keep", "NoDecode"), ("decode", "On")] {
+        let keys = format!("encoded_slashes = \"{value}\"\n");
+        let site = Site::with(&files, &Options { site: &keys, ..Options::default() });
+        let more = format!("AllowEncodedSlashes {apaches}\n");
+        let apache = Apache::with(&site.path().join("apache"), &site.root(), &[], &more);
+        for uri in asked {
+            for script in ["l", "v"] {
+                let target = format!("/{script}.php?uri={}", uri.replace('%', "%25"));
+                let ask = |mut wire: Wire| wire.ask("GET", &target, &[], b"").text().to_owned();
+                let (ours, theirs) = (ask(site.connect()), ask(Wire::connect(apache.address())));
+                assert_eq!(ours, theirs, "{script} of {uri} with {value}");
+            }
+        }
+    }
+}

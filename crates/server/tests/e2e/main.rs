@@ -36,6 +36,7 @@ mod http3;
 mod includes;
 mod listeners;
 mod load;
+mod log_words;
 mod logs;
 mod methods;
 mod php;

@@ -193,10 +193,6 @@ fn logs_may_go_to_the_system_s_log() {
 const DIFFERENCES: &[(&[&str], &str)] = &[
     // The server's own page has another text.
     (&["%b", "%B", "%{Content-Length}o"], "GET /moved"),
-    // Apache has the URL of a redirect by a rule for its file, and the name of an index file for
-    // the path that was asked for.
-    (&["%f"], "GET /moved"),
-    (&["%U"], "GET /dir/"),
     // Apache does not count the last request of a connection.
     (&["%k"], "GET /x.txt HTTP/1.0"),
 ];

@@ -2,6 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use crate::support::{Client, Folder, Setup, faster_than, has_php, is_root, wait_until};
@@ -143,6 +146,111 @@ fn a_site_that_closes_its_own_folders_does_not_keep_its_former_php() {
     }
     assert!(fs::read_dir("/etc").unwrap().count() > 5);
     server.stop();
+}
+
+/// A process of the site's user that puts a file in the place of a folder again and again.
+struct Spoiler(Child);
+
+impl Spoiler {
+    fn start(path: &Path) -> Spoiler {
+        let program = "while (1) { rmdir $ARGV[0]; open(F, '>', $ARGV[0]) && close(F); \
+                       unlink $ARGV[0] if rand() < 0.5; }";
+        let mut command = Command::new("perl");
+        command.args(["-e", program]).arg(path).uid(NOBODY).gid(NOBODY);
+        Spoiler(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Spoiler {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// Everybody who may write in the state folder can do so while the server starts PHP.
+#[test]
+fn a_site_that_spoils_its_folders_without_pause_does_not_keep_its_former_php() {
+    if !has_php() || !is_root() {
+        return;
+    }
+    let folder = Folder::with_script("echo ini_get('memory_limit');");
+    let php_ini = |limit: &str| folder.file("php.ini", format!("memory_limit = {limit}\n"));
+    php_ini("100M");
+    for (number, name) in ["sessions", "uploads", "tmp"].into_iter().enumerate() {
+        let site = format!(
+            "[site.php]\nworkers = 1\nuser = \"nobody\"\nprivate_tmp = false\n\
+             ini_file = \"php.ini\"\nini = {{ user_agent = \"{name}\" }}"
+        );
+        let file = crate::config(&folder, "probation = \"0s\"", &site);
+        let server = Setup::config(&file).start();
+        let state = folder.path().join("state/shop");
+        server.get("/");
+        let spoilers = [0; 2].map(|_| Spoiler::start(&state.join(name)));
+        for round in 0..10 {
+            let limit = format!("{}M", 101 + 10 * number + round);
+            php_ini(&limit);
+            let (status, told, why) =
+                Setup::with(&["reload", "--config", file.to_str().unwrap()]).run();
+            assert_eq!(status, Some(0), "{name}: {told}{why}");
+            assert!(!(told.clone() + &why).contains("former configuration"), "{name}: {told}{why}");
+            assert_eq!(server.get("/").text(), limit, "{name}: {told}{why}");
+        }
+        drop(spoilers);
+        server.stop();
+    }
+}
+
+/// A quota that the site's owner has used up, or a disk that is full.
+#[test]
+fn a_site_without_room_for_its_folders_has_its_new_php() {
+    if !has_php() || !is_root() {
+        return;
+    }
+    let folder = Folder::with_script("echo ini_get('memory_limit');");
+    let php_ini = |limit: &str| folder.file("php.ini", format!("memory_limit = {limit}\n"));
+    php_ini("100M");
+    let site = "[site.php]\nworkers = 1\nuser = \"nobody\"\nprivate_tmp = false\n\
+                state_dir = \"small/state\"\nini_file = \"php.ini\"";
+    let file = crate::config(&folder, "probation = \"0s\"", site);
+    let text = fs::read_to_string(&file).unwrap().replace("state_dir = \"state/shop\"\n", "");
+    fs::write(&file, text).unwrap();
+    let small = folder.folder("small");
+    let disk = ["-t", "tmpfs", "-o", "size=64k,nr_inodes=12,mode=755", "small"];
+    let mounted = Command::new("mount").args(disk).arg(&small).status().unwrap();
+    if !mounted.success() {
+        eprintln!("skipped: no tmpfs can be mounted");
+        return;
+    }
+    let unmount = Unmounted(small.clone());
+    let server = Setup::config(&file).start();
+    assert_eq!(server.get("/").text(), "100M");
+    let state = small.join("state");
+    fs::remove_dir_all(state.join("sessions")).unwrap();
+    let taken = (0..100).map_while(|number| fs::File::create(small.join(number.to_string())).ok());
+    assert!(taken.count() > 0);
+    php_ini("101M");
+    let (status, told, why) = Setup::with(&["reload", "--config", file.to_str().unwrap()]).run();
+    assert_eq!(status, Some(0), "{told}{why}");
+    assert_eq!(server.get("/").text(), "101M", "{told}{why}");
+    let folder_of_sessions = state.join("sessions").display().to_string();
+    let message = format!(
+        "cannot create the folder {folder_of_sessions}: No space left on device (os error 28); PHP \
+         starts without it, and its scripts have no such folder until the next start"
+    );
+    server.wait_for_log(&message);
+    server.stop();
+    drop(unmount);
+}
+
+/// Unmounts a folder.
+struct Unmounted(PathBuf);
+
+impl Drop for Unmounted {
+    fn drop(&mut self) {
+        let unmounted = Command::new("umount").arg("-l").arg(&self.0).status();
+        assert!(unmounted.unwrap().success());
+    }
 }
 
 /// The folder of a zygote that was killed, as a script could make it.

@@ -93,7 +93,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
                 Ok(())
             }
             rewrite::RewriteOutcome::Redirect { status, location } => {
-                request.tx.state.fields.set(b"Location", &location);
+                request.redirect_by_rule(location);
                 Err(PhaseEnd::Status(status))
             }
             rewrite::RewriteOutcome::Status(status) => Err(PhaseEnd::Status(status)),

@@ -120,6 +120,16 @@ impl<'r> PhaseRequest<'r> {
         }
     }
 
+    /// Redirects to the URL that a RewriteRule has made. As in Apache, it stands for the file in
+    /// logs, and its query for that of the request.
+    pub(super) fn redirect_by_rule(&mut self, location: Vec<u8>) {
+        let state = &mut self.tx.state;
+        state.fields.set(b"Location", &location);
+        let query = memchr::memchr(b'?', &location);
+        state.args = query.map(|at| location[at + 1..].to_vec());
+        state.filename = location;
+    }
+
     /// Returns whether the method only reads.
     pub(super) fn reads(&self) -> bool {
         use howdah_http::Method::{Get, Head};

@@ -72,7 +72,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
             rewrite::RewriteOutcome::Declined | rewrite::RewriteOutcome::Continue => Ok(None),
             rewrite::RewriteOutcome::Internal { uri, args } => Ok(Some((uri, args))),
             rewrite::RewriteOutcome::Redirect { status, location } => {
-                request.tx.state.fields.set(b"Location", &location);
+                request.redirect_by_rule(location);
                 Err(PhaseEnd::Status(status))
             }
             rewrite::RewriteOutcome::Status(status) => Err(PhaseEnd::Status(status)),

@@ -27,7 +27,7 @@ pub(super) struct Config {
     /// AuthDigestNonceLifetime in seconds; negative is for ever.
     pub lifetime: Option<i64>,
     /// AuthDigestDomain: URLs, separated by spaces.
-    pub domain: Option<Box<[u8]>>,
+    pub domain: Option<Vec<u8>>,
 }
 
 /// Checks the digest. Sets the user, and Authentication-Info for the response.

@@ -298,9 +298,12 @@ fn auth_digest_domain(
     call: &DirectiveCall<'_>,
     shared: &mut SharedConfig<Config>,
 ) -> Result<(), Complaint> {
-    let config = edit_digest(shared);
-    let before = config.domain.take().map(Vec::from);
-    let urls: Vec<Vec<u8>> = before.into_iter().chain(call.words.iter().cloned()).collect();
-    config.domain = Some(urls.join(&b' ').into());
+    let domain = edit_digest(shared).domain.get_or_insert_default();
+    for url in call.words {
+        if !domain.is_empty() {
+            domain.push(b' ');
+        }
+        domain.extend_from_slice(url);
+    }
     Ok(())
 }

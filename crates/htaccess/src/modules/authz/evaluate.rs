@@ -1,6 +1,7 @@
 //! Evaluation of a tree of `Require` directives (httpd's `apply_authz_sections`).
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use howdah_http::{Scheme, Status};
 
@@ -38,6 +39,8 @@ pub(super) struct RequireEvaluation<'j, 'r> {
     pub groups: &'j Groups<'j>,
     pub context: &'j mut dyn EvaluationContext,
     pub method: MethodSet,
+    /// The user's groups, once they have been asked for: the file is read once.
+    pub known_groups: Option<Arc<[Vec<u8>]>>,
 }
 
 impl RequireEvaluation<'_, '_> {
@@ -155,8 +158,10 @@ impl RequireEvaluation<'_, '_> {
             RequirementKind::User(names) => self.any_name(section, names, |name| name == user),
             RequirementKind::Group(names) => {
                 let groups = self.groups(section, user);
+                let meter = self.tx.client.meter();
                 !groups.is_empty()
                     && self.any_name(section, names, |name| {
+                        meter.note(work::comparing(groups.len(), name));
                         groups.iter().any(|group| group.eq_ignore_ascii_case(name))
                     })
             }
@@ -172,11 +177,15 @@ impl RequireEvaluation<'_, '_> {
         })
     }
 
-    fn groups(&mut self, section: &RequireSection, user: &[u8]) -> Vec<Vec<u8>> {
-        (self.groups)(user, self.context).unwrap_or_else(|problem| {
+    fn groups(&mut self, section: &RequireSection, user: &[u8]) -> Arc<[Vec<u8>]> {
+        if let Some(known) = &self.known_groups {
+            return Arc::clone(known);
+        }
+        let found = (self.groups)(user, self.context).unwrap_or_else(|problem| {
             self.tx.complain(section.place.as_ref(), problem);
             Vec::new()
-        })
+        });
+        Arc::clone(self.known_groups.insert(found.into()))
     }
 
     fn owners(&mut self, section: &RequireSection) -> Result<Owners, Denial> {

@@ -15,7 +15,7 @@ fn item(
     call: &DirectiveCall<'_>,
     by: MatchedProperty,
     to: &[u8],
-    data: &[u8],
+    data: &Arc<[u8]>,
 ) -> Arc<AutoindexItem> {
     let to: &[u8] = match to {
         b"**DIRECTORY**" if by == MatchedProperty::Path => b"^^DIRECTORY^^",
@@ -42,9 +42,10 @@ fn add_icon(
         icon => (None, icon),
     };
     let config = edit(shared);
+    let (alt, icon) = (alt.map(Arc::from), Arc::from(icon));
     for to in &call.words[1..] {
-        config.alts.extend(alt.map(|alt| item(call, by, to, alt)));
-        config.icons.push(item(call, by, to, icon));
+        config.alts.extend(alt.as_ref().map(|alt| item(call, by, to, alt)));
+        config.icons.push(item(call, by, to, &icon));
     }
     Ok(())
 }
@@ -55,17 +56,19 @@ fn add_alt(
     shared: &mut SharedConfig<Config>,
     by: MatchedProperty,
 ) -> DirectiveResult {
-    let items = call.words[1..].iter().map(|to| item(call, by, to, call.word(0)));
+    let alt = Arc::from(call.word(0));
+    let items = call.words[1..].iter().map(|to| item(call, by, to, &alt));
     edit(shared).alts.extend(items);
     Ok(())
 }
 
 fn add_description(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> DirectiveResult {
     let descriptions = &mut edit(shared).descriptions;
+    let text: Arc<[u8]> = call.word(0).into();
     for pattern in &call.words[1..] {
         descriptions.push(Arc::new(Description {
             pattern: pattern[..].into(),
-            text: call.word(0).into(),
+            text: Arc::clone(&text),
         }));
     }
     Ok(())
@@ -77,8 +80,8 @@ fn index_ignore(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> 
         Arc::new(AutoindexItem {
             by: MatchedProperty::Path,
             to: word[..].into(),
-            folder: folder.clone(),
-            data: Box::default(),
+            folder: Arc::clone(folder),
+            data: Arc::default(),
         })
     });
     edit(shared).ignored.extend(items);

@@ -13,8 +13,9 @@ pub(super) struct AutoindexItem {
     /// Pattern of names, media types or encodings; empty is all.
     pub to: Box<[u8]>,
     /// The folder of the directive: the item is for entries below it.
-    pub folder: Box<[u8]>,
-    pub data: Box<[u8]>,
+    pub folder: Arc<[u8]>,
+    /// Shared by all that one line says it for.
+    pub data: Arc<[u8]>,
 }
 
 /// The property of an entry that an item matches.
@@ -29,7 +30,8 @@ pub(super) enum MatchedProperty {
 #[derive(Debug)]
 pub(super) struct Description {
     pub pattern: Box<[u8]>,
-    pub text: Box<[u8]>,
+    /// Shared by all patterns of a line.
+    pub text: Arc<[u8]>,
 }
 
 /// The entry that is looked up.
@@ -56,7 +58,12 @@ impl<'s> EntrySubject<'s> {
 }
 
 impl AutoindexItem {
-    pub(super) fn new(by: MatchedProperty, to: &[u8], folder: &[u8], data: &[u8]) -> AutoindexItem {
+    pub(super) fn new(
+        by: MatchedProperty,
+        to: &[u8],
+        folder: &Arc<[u8]>,
+        data: &Arc<[u8]>,
+    ) -> AutoindexItem {
         let has_wildcard = to.iter().any(|byte| b"*?".contains(byte));
         let to: Box<[u8]> = match by {
             MatchedProperty::Path if !has_wildcard => [b"*", to].concat().into(),
@@ -66,8 +73,8 @@ impl AutoindexItem {
         AutoindexItem {
             by,
             to,
-            folder: folder.into(),
-            data: data.into(),
+            folder: Arc::clone(folder),
+            data: Arc::clone(data),
         }
     }
 

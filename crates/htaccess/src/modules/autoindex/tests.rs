@@ -418,3 +418,20 @@ fn mistakes() {
         assert!(try_settings(line).is_ok(), "{line}");
     }
 }
+
+#[test]
+fn the_names_of_a_line_share_a_long_value() {
+    let long = "x".repeat(4000);
+    let config = |line: &str| settings(line).autoindex.unwrap();
+    for line in [format!("AddIcon (a,{long}) a b"), format!("AddAlt {long} a b")] {
+        let config = config(&line);
+        for items in [&config.icons, &config.alts].into_iter().filter(|items| !items.is_empty()) {
+            assert!(Arc::ptr_eq(&items[0].data, &items[1].data), "{line}");
+            assert!(Arc::ptr_eq(&items[0].folder, &items[1].folder), "{line}");
+        }
+    }
+    let described = config(&format!("AddDescription {long} a b")).descriptions.clone();
+    assert!(Arc::ptr_eq(&described[0].text, &described[1].text));
+    let ignored = config("IndexIgnore a b").ignored.clone();
+    assert!(Arc::ptr_eq(&ignored[0].folder, &ignored[1].folder));
+}

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use howdah_http::{Fields, ResponseHead};
 
 use super::accept::accepts;
-use super::{Config, Filter, FilterKind, FilterProtocol, Provider, SmartFilter, When};
+use super::{Config, Filter, FilterKind, FilterProtocol, MOST_PASSED, Provider, SmartFilter, When};
 use crate::evaluation_context::EvaluationContext;
 use crate::fields::{append, token};
 use crate::pattern::Captures;
 use crate::trace::TraceEvent;
 use crate::transaction::Transaction;
 use crate::transform::ContentFilter;
+use crate::work;
 
 /// The directives in force that name filters.
 #[derive(Clone, Copy, Debug)]
@@ -28,15 +29,15 @@ pub struct InForce<'s> {
 enum Candidate {
     /// A name from AddOutputFilter or SetOutputFilter.
     Named(FilterKind),
-    /// A filter of mod_filter's chain.
-    SmartFilter(Arc<SmartFilter>),
+    /// A filter of mod_filter's chain, by its name.
+    SmartFilter(Box<[u8]>, Arc<SmartFilter>),
 }
 
 impl Candidate {
     fn rank(&self) -> u8 {
         match self {
             Candidate::Named(kind) => kind.rank(),
-            Candidate::SmartFilter(smart) => smart.rank,
+            Candidate::SmartFilter(_, smart) => smart.rank,
         }
     }
 }
@@ -56,6 +57,14 @@ pub fn choose(
     candidates.sort_by_key(Candidate::rank);
     let mut filters = Vec::new();
     for candidate in candidates {
+        if tx.client.meter().spend(work::RULE).is_err() {
+            break;
+        }
+        if filters.len() >= MOST_PASSED {
+            let what = format!("more than {MOST_PASSED} output filters: the others are not used");
+            tx.complain(None, what);
+            break;
+        }
         // The length of another filter's output is not known yet.
         let length = length.filter(|_| filters.is_empty());
         let outcome = consider(tx, in_force, context, head, length, &candidate);
@@ -64,7 +73,7 @@ pub fn choose(
             place: None,
             text: match &candidate {
                 Candidate::Named(kind) => kind.to_string(),
-                Candidate::SmartFilter(smart) => String::from_utf8_lossy(&smart.name).into_owned(),
+                Candidate::SmartFilter(name, _) => String::from_utf8_lossy(name).into_owned(),
             },
             facts: Vec::new(),
             outcome: match &outcome {
@@ -77,20 +86,7 @@ pub fn choose(
     filters
 }
 
-/// Filters that one response passes at most: each may make a multiple of the content.
-const MOST_FILTERS: usize = 16;
-
 fn candidates(tx: &mut Transaction<'_>, in_force: &InForce<'_>) -> Vec<Candidate> {
-    let mut candidates = all_candidates(tx, in_force);
-    if candidates.len() > MOST_FILTERS {
-        candidates.truncate(MOST_FILTERS);
-        let why = format!("a response passes {MOST_FILTERS} filters at most: others were left out");
-        tx.complain(None, why);
-    }
-    candidates
-}
-
-fn all_candidates(tx: &mut Transaction<'_>, in_force: &InForce<'_>) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     let by_extension = std::mem::take(&mut tx.state.output_filters);
     let by_folder = in_force.named.into_iter().flat_map(|names| names.split(|&byte| byte == b';'));
@@ -114,7 +110,7 @@ fn all_candidates(tx: &mut Transaction<'_>, in_force: &InForce<'_>) -> Vec<Candi
     };
     for name in config.chain() {
         match config.smart(name) {
-            Some(smart) => candidates.push(Candidate::SmartFilter(smart.clone())),
+            Some(smart) => candidates.push(Candidate::SmartFilter(name.into(), smart.clone())),
             None => {
                 let name = String::from_utf8_lossy(name);
                 tx.complain(None, format!("FilterChain names {name}, which is not declared"));
@@ -136,7 +132,7 @@ fn consider(
 ) -> Considered {
     let kind = match candidate {
         Candidate::Named(kind) => *kind,
-        Candidate::SmartFilter(smart) => {
+        Candidate::SmartFilter(_, smart) => {
             if !is_whole_or_part(head) && !tx.state.env.contains(b"filter-errordocs") {
                 return Err("the status is not 200");
             }
@@ -175,6 +171,7 @@ fn provider<'s>(
     smart.providers.iter().rev().find(|provider| match &provider.when {
         When::Types(types) => head.fields.value(b"content-type").is_some_and(|value| {
             let end = value.iter().position(|byte| b"; \t".contains(byte)).unwrap_or(value.len());
+            tx.client.meter().note(work::comparing(types.len(), &value[..end]));
             types.iter().any(|media_type| **media_type == value[..end])
         }),
         When::Expression(expression) => {

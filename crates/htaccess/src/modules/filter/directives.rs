@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Config, FilterKind, FilterProtocol, Provider, RESOURCE, SmartFilter, When};
+use super::{
+    Config, FilterKind, FilterProtocol, MOST_CHAINED, Provider, RESOURCE, SmartFilter, When,
+};
 use crate::directive::{
     Apply, Arguments, Directive, DirectiveCall, DirectiveResult, Overrides, Support,
 };
@@ -16,17 +18,17 @@ fn add_output_filter_by_type(
     call: &DirectiveCall<'_>,
     shared: &mut SharedConfig<Config>,
 ) -> DirectiveResult {
-    let types: Box<[Box<[u8]>]> = call.words[1..].iter().map(|word| word[..].into()).collect();
+    let types: Arc<[Box<[u8]>]> = call.words[1..].iter().map(|word| word[..].into()).collect();
     for name in call.word(0).split(|&byte| byte == b';').filter(|name| !name.is_empty()) {
         let smart = [b"BYTYPE:", name].concat();
         let config = edit(shared);
         let is_new = config.smart(&smart).is_none();
-        add_provider(shared, &smart, name, When::Types(types.clone()))?;
+        add_provider(shared, &smart, name, When::Types(Arc::clone(&types)))?;
         if is_new {
             edit(shared).chain.push(Some(smart.into()));
         }
     }
-    Ok(())
+    short_enough(edit(shared))
 }
 
 /// `FilterDeclare name [place]`.
@@ -51,13 +53,14 @@ fn filter_provider(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) 
 
 /// `FilterChain [+@-!=]name…`.
 fn filter_chain(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> DirectiveResult {
-    let chain = &mut edit(shared).chain;
+    let config = edit(shared);
     for word in call.words {
+        let chain = &mut config.chain;
         match word.split_first() {
             Some((b'+', name)) => chain.push(Some(name.into())),
             Some((b'@', name)) => chain.insert(0, Some(name.into())),
             Some((b'-', name)) => {
-                let is_named = |entry: &Option<Box<[u8]>>| {
+                let is_named = |entry: &Option<Arc<[u8]>>| {
                     entry.as_ref().is_some_and(|entry| entry.eq_ignore_ascii_case(name))
                 };
                 match chain.first() {
@@ -71,8 +74,17 @@ fn filter_chain(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> 
             Some((b'=', name)) => *chain = vec![None, Some(name.into())],
             _ => chain.push(Some(word[..].into())),
         }
+        short_enough(config)?;
     }
     Ok(())
+}
+
+fn short_enough(config: &mut Config) -> DirectiveResult {
+    if config.chain.len() <= MOST_CHAINED {
+        return Ok(());
+    }
+    config.chain.clear();
+    Err(Complaint::new(format!("the chain of filters has more than {MOST_CHAINED} names")))
 }
 
 /// `FilterProtocol name [provider] flags`.
@@ -80,16 +92,12 @@ fn filter_protocol(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) 
     let provider = (call.words.len() > 2).then(|| call.word(1));
     let flags = call.words.last().map(Vec::as_slice).unwrap_or_default();
     let kind = provider.and_then(FilterKind::of);
-    let smart = edit(shared)
-        .smart
-        .iter_mut()
-        .find(|smart| *smart.name == *call.word(0))
-        .ok_or_else(|| {
-            Complaint::about(
-                0,
-                "there is no such filter: it needs FilterDeclare or FilterProvider first",
-            )
-        })?;
+    let smart = edit(shared).smart.get_mut(call.word(0)).ok_or_else(|| {
+        Complaint::about(
+            0,
+            "there is no such filter: it needs FilterDeclare or FilterProvider first",
+        )
+    })?;
     if provider.is_none() {
         // Without a provider, Apache uses the flags for requests of ranges, which are answered
         // without filters here.
@@ -125,13 +133,8 @@ fn protocol(flags: &[u8]) -> FilterProtocol {
 }
 
 fn declare(shared: &mut SharedConfig<Config>, name: &[u8], rank: u8) {
-    let smart = &mut edit(shared).smart;
-    smart.retain(|known| *known.name != *name);
-    smart.push(Arc::new(SmartFilter {
-        name: name.into(),
-        rank,
-        providers: Vec::new(),
-    }));
+    let filter = SmartFilter { rank, providers: Vec::new() };
+    edit(shared).smart.insert(name.into(), Arc::new(filter));
 }
 
 fn add_provider(
@@ -145,17 +148,18 @@ fn add_provider(
         Complaint::new(format!("unknown filter provider {provider}"))
             .hint("there are DEFLATE, INFLATE, BROTLI_COMPRESS and SUBSTITUTE")
     })?;
-    if edit(shared).smart(name).is_none() {
-        declare(shared, name, kind.rank());
+    let config = edit(shared);
+    match &when {
+        When::Types(types) => config.types += types.len(),
+        When::Expression(_) => config.has_expressions = true,
     }
-    let smart = edit(shared).smart.iter_mut().find(|smart| *smart.name == *name);
-    if let Some(smart) = smart {
-        Arc::make_mut(smart).providers.push(Provider {
-            kind,
-            when,
-            protocol: FilterProtocol::default(),
-        });
-    }
+    let new = || Arc::new(SmartFilter { rank: kind.rank(), providers: Vec::new() });
+    let smart = config.smart.entry(name.into()).or_insert_with(new);
+    Arc::make_mut(smart).providers.push(Provider {
+        kind,
+        when,
+        protocol: FilterProtocol::default(),
+    });
     Ok(())
 }
 
@@ -243,12 +247,17 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
             add_output_filter_by_type,
         )
     },
-    directive(
-        "FilterChain",
-        Arguments::SOME,
-        "Declared filters that responses pass, in order: +add, @first, -remove, =only, ! none.",
-        filter_chain,
-    ),
+    Directive {
+        support: Support::Differs(
+            "more than 256 names are a mistake, and content passes at most 16 filters",
+        ),
+        ..directive(
+            "FilterChain",
+            Arguments::SOME,
+            "Declared filters that responses pass, in order: +add, @first, -remove, =only, ! none.",
+            filter_chain,
+        )
+    },
     directive(
         "FilterDeclare",
         Arguments::Words(1, 2),

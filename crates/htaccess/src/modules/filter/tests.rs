@@ -3,6 +3,7 @@ use howdah_http::{ResponseHead, Status};
 use super::*;
 use crate::response::choose_filters;
 use crate::testing::{Nowhere, request, settings, transaction, try_settings};
+use crate::work::WorkBudget;
 
 struct Asked<'a> {
     fields: &'a str,
@@ -327,4 +328,56 @@ fn mistakes() {
     ] {
         assert!(try_settings(line).is_ok(), "{line}");
     }
+}
+
+#[test]
+fn a_chain_of_filters_has_a_limit() {
+    let chain = |count: usize| -> String {
+        (0..count).map(|number| format!("FilterChain +f{number}\n")).collect()
+    };
+    assert!(try_settings(&chain(256)).is_ok());
+    for more in ["FilterChain a", "FilterChain @a", "AddOutputFilterByType DEFLATE text/html"] {
+        let mistake = try_settings(&format!("{}{more}\n", chain(256))).unwrap_err();
+        assert!(mistake.message.contains("more than 256 names"), "{mistake:?}");
+    }
+    assert!(try_settings(&format!("{}FilterChain -f1 +a\n", chain(256))).is_ok());
+}
+
+#[test]
+fn content_passes_a_bounded_number_of_filters() {
+    let lines = format!("Substitute s/a/b/\nSetOutputFilter {}", "SUBSTITUTE;".repeat(600));
+    let found = chosen(&lines, &PLAIN);
+    assert_eq!(found.matches("substitute").count(), 16, "{found}");
+}
+
+#[test]
+fn the_types_of_a_line_are_kept_once() {
+    let lines = "AddOutputFilterByType DEFLATE;INFLATE text/a text/b";
+    let filter = settings(lines).filter.unwrap();
+    let types: Vec<_> = filter
+        .smart
+        .values()
+        .flat_map(|smart| &smart.providers)
+        .filter_map(|provider| match &provider.when {
+            When::Types(types) => Some(types),
+            When::Expression(_) => None,
+        })
+        .collect();
+    assert_eq!(types.len(), 2);
+    assert!(Arc::ptr_eq(types[0], types[1]));
+}
+
+#[test]
+fn the_search_for_a_filter_is_counted() {
+    let line = "AddOutputFilterByType DEFLATE text/a text/b text/c\n";
+    let settings = settings(&line.repeat(3000));
+    let request = request("/", "");
+    let budget = WorkBudget::new(1_000_000);
+    let mut tx = transaction(&request);
+    tx.client = tx.client.within(&budget);
+    let mut head = ResponseHead::new(Status::OK);
+    head.fields.push(b"Content-Type", b"text/html");
+    choose_filters(&mut tx, &settings, &mut Nowhere::default(), &mut head, None);
+    assert!(budget.used() >= 3000, "{}", budget.used());
+    assert!(settings.filter.unwrap().may_take_long());
 }

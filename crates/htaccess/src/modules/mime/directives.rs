@@ -1,5 +1,7 @@
 //! mod_mime's directives.
 
+use std::sync::Arc;
+
 use super::extension::Aspect;
 use super::{Config, MultiviewsMatch};
 use crate::directive::{
@@ -14,11 +16,11 @@ fn add(
     shared: &mut SharedConfig<Config>,
     aspect: Aspect,
 ) -> DirectiveResult {
-    let value = call.word(0).to_ascii_lowercase();
+    let value: Arc<[u8]> = call.word(0).to_ascii_lowercase().into();
     let config = edit(shared);
     for word in &call.words[1..] {
         let extension = config.extensions.entry(extension(word)).or_default();
-        *extension.aspect(aspect) = Some((&value[..]).into());
+        *extension.aspect(aspect) = Some(Arc::clone(&value));
     }
     Ok(())
 }
@@ -35,7 +37,7 @@ fn remove(
         match aspect {
             // The type is removed from the server's own table as well.
             Aspect::MediaType => {
-                config.extensions.entry(name).or_default().media_type = Some(Box::default())
+                config.extensions.entry(name).or_default().media_type = Some(Arc::default())
             }
             _ => {
                 if aspect == Aspect::Handler {
@@ -48,7 +50,7 @@ fn remove(
     Ok(())
 }
 
-fn extension(word: &[u8]) -> Box<[u8]> {
+fn extension(word: &[u8]) -> Arc<[u8]> {
     word.strip_prefix(b".").unwrap_or(word).to_ascii_lowercase().into()
 }
 

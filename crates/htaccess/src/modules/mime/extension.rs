@@ -1,19 +1,21 @@
 //! Extensions and their meanings.
 
+use std::sync::Arc;
+
 use super::MultiviewsMatch;
 use crate::description::FileDescription;
 
-/// The meaning of an extension.
+/// The meaning of an extension. A line may give one value to many extensions, which share it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extension {
     /// AddType; empty where RemoveType removed the type, also from the server's own table.
-    pub media_type: Option<Box<[u8]>>,
-    pub encoding: Option<Box<[u8]>>,
-    pub language: Option<Box<[u8]>>,
-    pub handler: Option<Box<[u8]>>,
-    pub charset: Option<Box<[u8]>>,
-    pub input_filters: Option<Box<[u8]>>,
-    pub output_filters: Option<Box<[u8]>>,
+    pub media_type: Option<Arc<[u8]>>,
+    pub encoding: Option<Arc<[u8]>>,
+    pub language: Option<Arc<[u8]>>,
+    pub handler: Option<Arc<[u8]>>,
+    pub charset: Option<Arc<[u8]>>,
+    pub input_filters: Option<Arc<[u8]>>,
+    pub output_filters: Option<Arc<[u8]>>,
     /// Whether RemoveHandler removed the handler, which may be the server's own.
     pub unhandled: bool,
 }
@@ -32,7 +34,7 @@ pub(crate) enum Aspect {
 
 impl Extension {
     /// Returns an aspect of the extension, to be changed.
-    pub(super) fn aspect(&mut self, aspect: Aspect) -> &mut Option<Box<[u8]>> {
+    pub(super) fn aspect(&mut self, aspect: Aspect) -> &mut Option<Arc<[u8]>> {
         match aspect {
             Aspect::MediaType => &mut self.media_type,
             Aspect::Encoding => &mut self.encoding,
@@ -88,11 +90,11 @@ impl Extension {
             found = true;
         }
         if let Some(charset) = &self.charset {
-            description.charset = Some(charset.clone());
+            description.charset = Some(charset[..].into());
             found = true;
         }
         if let Some(language) = &self.language {
-            description.languages.push(language.clone());
+            description.languages.push(language[..].into());
             found = true;
         }
         if let Some(encoding) = &self.encoding {
@@ -103,7 +105,7 @@ impl Extension {
             found = true;
         }
         if let Some(handler) = &self.handler {
-            description.handler = Some(handler.clone());
+            description.handler = Some(handler[..].into());
             found |= multiviews.handlers;
         }
         found |= multiviews.filters && self.input_filters.is_some();

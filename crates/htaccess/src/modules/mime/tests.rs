@@ -247,3 +247,18 @@ fn a_handler_that_is_taken_away() {
         }
     }
 }
+
+#[test]
+fn many_extensions_share_a_long_value() {
+    let long = "x".repeat(4000);
+    for directive in ["AddType", "AddHandler", "AddOutputFilter", "AddLanguage"] {
+        let mime = settings(&format!("{directive} {long} .a .b")).mime.unwrap();
+        let value = |name: &[u8]| {
+            let extension = &mime.extensions[name];
+            let all = [&extension.media_type, &extension.handler, &extension.output_filters];
+            let found = all.into_iter().chain([&extension.language]).flatten().next();
+            std::sync::Arc::clone(found.unwrap())
+        };
+        assert!(std::sync::Arc::ptr_eq(&value(b"a"), &value(b"b")), "{directive}");
+    }
+}

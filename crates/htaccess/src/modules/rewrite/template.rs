@@ -62,9 +62,10 @@ impl Template {
     fn nested(text: &[u8], depth: usize) -> Result<Template, String> {
         let mut parts = Vec::new();
         let mut rest = text;
+        let braces = Braces::of(text);
         while let Some(at) = memchr::memchr3(b'\\', b'$', b'%', rest) {
             literal(&mut parts, &rest[..at], true);
-            rest = special(&mut parts, &rest[at..], depth)?;
+            rest = special(&mut parts, &rest[at..], &braces, depth)?;
         }
         literal(&mut parts, rest, true);
         let mut template = Template { parts: parts.into(), looks_ahead: true };
@@ -210,6 +211,7 @@ impl Template {
 fn special<'t>(
     parts: &mut Vec<TemplatePart>,
     text: &'t [u8],
+    braces: &Braces,
     depth: usize,
 ) -> Result<&'t [u8], String> {
     match text {
@@ -218,7 +220,7 @@ fn special<'t>(
             literal(parts, std::slice::from_ref(escaped), false);
             return Ok(rest);
         }
-        [_, b'{', inner @ ..] => return curly(parts, text[0], inner, depth),
+        [_, b'{', inner @ ..] => return curly(parts, text[0], inner, braces, depth),
         [b'$', digit @ b'0'..=b'9', rest @ ..] => {
             parts.push(TemplatePart::OfRule(usize::from(digit - b'0')));
             return Ok(rest);
@@ -239,16 +241,16 @@ fn curly<'t>(
     parts: &mut Vec<TemplatePart>,
     sigil: u8,
     inner: &'t [u8],
+    braces: &Braces,
     depth: usize,
 ) -> Result<&'t [u8], String> {
-    let end = at_depth_one(inner, b'}');
-    if let Some(end) = end {
+    if let Some(BracePair { end, colon }) = braces.before(inner) {
         let (name, rest) = (&inner[..end], &inner[end + 1..]);
         if sigil == b'%' {
             parts.push(TemplatePart::Variable(RewriteVariable::named(name, depth)));
             return Ok(rest);
         }
-        if let Some(colon) = at_depth_one(name, b':') {
+        if let Some(colon) = colon {
             let depth = depth.checked_sub(1).ok_or("maps are nested too deep")?;
             let key = &name[colon + 1..];
             let default = at_depth_one(key, b'|').map_or(&b""[..], |bar| &key[bar + 1..]);
@@ -258,6 +260,54 @@ fn curly<'t>(
     }
     literal(parts, &[sigil, b'{'], false);
     Ok(inner)
+}
+
+/// The braces of a text that have a partner, found in one pass: a text may have thousands of them,
+/// each within the others.
+struct Braces {
+    /// Bytes of the text.
+    length: usize,
+    /// By the index after the opening brace, in rising order.
+    pairs: Vec<(usize, BracePair)>,
+}
+
+/// The end of a variable or a map; both indices count from after its opening brace.
+#[derive(Clone, Copy)]
+struct BracePair {
+    /// The closing brace.
+    end: usize,
+    /// The first colon that is not within further braces.
+    colon: Option<usize>,
+}
+
+impl Braces {
+    fn of(text: &[u8]) -> Braces {
+        let mut pairs = Vec::new();
+        // Those that are open: the index after each, and its first colon.
+        let mut open: Vec<(usize, Option<usize>)> = Vec::new();
+        for at in memchr::memchr3_iter(b'{', b'}', b':', text) {
+            match text[at] {
+                b'{' => open.push((at + 1, None)),
+                b'}' => pairs.extend(
+                    open.pop().map(|(start, colon)| (start, BracePair { end: at - start, colon })),
+                ),
+                _ => {
+                    if let Some((start, colon)) = open.last_mut() {
+                        colon.get_or_insert(at - *start);
+                    }
+                }
+            }
+        }
+        pairs.sort_unstable_by_key(|(start, _)| *start);
+        Braces { length: text.len(), pairs }
+    }
+
+    /// Returns the pair whose opening brace is before `rest`, with which the text ends.
+    fn before(&self, rest: &[u8]) -> Option<BracePair> {
+        let start = self.length - rest.len();
+        let found = self.pairs.binary_search_by_key(&start, |(start, _)| *start).ok()?;
+        Some(self.pairs[found].1)
+    }
 }
 
 /// Returns the index of a byte that is not within further braces.
@@ -312,6 +362,33 @@ fn captured(group: &[u8], escape: Option<&Escape>, out: &mut Vec<u8>) {
             byte if byte.is_ascii_alphanumeric() => out.push(byte),
             b' ' if !escape.no_plus => out.push(b'+'),
             _ => escape::push_byte(byte, out),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn braces_are_found_in_one_pass() {
+        let mut state = 1_u32;
+        let mut random = |below: u32| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 16) % below
+        };
+        for _ in 0..5000 {
+            let length = random(14);
+            let text: Vec<u8> = (0..length).map(|_| b"{{}}:ab"[random(7) as usize]).collect();
+            let braces = Braces::of(&text);
+            for at in (0..text.len()).filter(|at| text[*at] == b'{') {
+                let rest = &text[at + 1..];
+                let found = braces.before(rest);
+                let end = at_depth_one(rest, b'}');
+                assert_eq!(found.map(|pair| pair.end), end, "{}", text.escape_ascii());
+                let colon = end.and_then(|end| at_depth_one(&rest[..end], b':'));
+                assert_eq!(found.and_then(|pair| pair.colon), colon, "{}", text.escape_ascii());
+            }
         }
     }
 }

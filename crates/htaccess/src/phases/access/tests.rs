@@ -26,6 +26,8 @@ pub(crate) struct Site {
     pub nameless: bool,
     /// Whether passwords are still to be compared.
     pub is_slow: bool,
+    /// How often the file of groups was read.
+    pub reads_of_groups: usize,
 }
 
 /// Everybody's password is `secret`.
@@ -45,7 +47,10 @@ impl Host for Site {
     fn read(&mut self, path: &[u8]) -> Option<Arc<[u8]>> {
         let content = match path {
             b"/users" => USERS,
-            b"/groups" => GROUPS,
+            b"/groups" => {
+                self.reads_of_groups += 1;
+                GROUPS
+            }
             b"/digests" => DIGESTS,
             _ => return None,
         };

@@ -82,11 +82,15 @@ fn add(out: &mut Vec<u8>, value: &LogValue, record: &RequestRecord<'_>, port: u1
         }
         LogValue::User => return user(out, record),
         LogValue::Path => {
-            return known(out, &logged_path(request.path(), record.encoded_slashes));
+            let path = record.response.notes.and_then(|notes| notes.path.as_deref());
+            return match path {
+                Some(path) => known(out, path),
+                None => known(out, &logged_path(request.path(), record.encoded_slashes)),
+            };
         }
         LogValue::Host => return known(out, request.host()),
         LogValue::Site => return known(out, record.site.as_bytes()),
-        LogValue::Query => match request.query() {
+        LogValue::Query => match query(record) {
             Some(query) => {
                 out.push(b'?');
                 return escape(out, query);
@@ -113,6 +117,14 @@ fn add(out: &mut Vec<u8>, value: &LogValue, record: &RequestRecord<'_>, port: u1
             return;
         }
     };
+}
+
+/// The query that rules have left, or that of the request.
+fn query<'r>(record: &RequestRecord<'r>) -> Option<&'r [u8]> {
+    match record.response.notes.and_then(|notes| notes.query.as_ref()) {
+        Some(query) => query.as_deref(),
+        None => record.request.query(),
+    }
 }
 
 /// A variable of mod_ssl; `-` where the connection has none.

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use howdah_config::{Config, Php, SiteSettings};
+use howdah_config::{Config, EncodedSlashes, Php, SiteSettings};
 use howdah_ipc::control::PoolSettings;
 use howdah_sys::credentials::Identity;
 
@@ -104,8 +104,8 @@ impl PlanFinder<'_> {
         let found = self.answers.of(chroot).filter(|found| found.refused_link().is_none());
         // A link of another user, or of nobody yet, is refused by the zygote.
         let chroot_folder = found.map_or(chroot, |found| &found.real).to_owned();
-        let settings =
-            self.pool_settings(site, php, (&state_dir, chroot, &chroot_folder), &isolation)?;
+        let folders = (&*state_dir, chroot, &*chroot_folder);
+        let settings = self.pool_settings(site, php, folders, (&isolation, identity.as_ref()))?;
         Some(PoolPlan {
             site: number,
             program,
@@ -127,8 +127,9 @@ impl PlanFinder<'_> {
         site: &SiteSettings,
         php: &Php,
         (state_dir, chroot, chroot_folder): (&Path, &Path, &Path),
-        isolation: &PoolIsolation,
+        (isolation, user): (&PoolIsolation, Option<&Identity>),
     ) -> Option<PoolSettings> {
+        let ours = &self.environment.identity;
         Some(PoolSettings {
             pool: site.name.clone(),
             ini_file: self.text(
@@ -142,6 +143,9 @@ impl PlanFinder<'_> {
             admin_ini: admin_ini(php),
             environment: self.environment.script_environment(&php.env, &php.pass_env),
             state_dir: self.text(site, "state_dir", state_dir)?,
+            repairs_state: user.is_some_and(|user| state::is_anothers(user, ours)),
+            allows_encoded_slashes: site.encoded_slashes != EncodedSlashes::Refuse,
+            decodes_encoded_slashes: site.encoded_slashes == EncodedSlashes::Decode,
             working_directory: self.text(
                 site,
                 "chdir",

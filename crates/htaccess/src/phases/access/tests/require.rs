@@ -319,3 +319,18 @@ fn what_apache_has_and_howdah_has_not_is_refused() {
         assert!(compiled.settings.refused.is_some(), "{text}");
     }
 }
+
+#[test]
+fn the_file_of_groups_is_read_once_for_a_request() {
+    let lines: String = (0..1000).map(|number| format!("Require group g{number}\n")).collect();
+    let settings = merged(&[USERS_OF, &lines]);
+    let asked = Asked::new("GET ann:secret");
+    let mut site = Site::default();
+    let found = check(&mut asked.transaction(), &settings, &mut site);
+    assert_eq!(code(found), 401);
+    assert_eq!(site.reads_of_groups, 1);
+    // The names of the lines are compared with those of the user's groups.
+    let lines = "Require group other\nRequire group staff";
+    let found = check(&mut asked.transaction(), &merged(&[USERS_OF, lines]), &mut site);
+    assert_eq!(code(found), 200);
+}
