@@ -81,6 +81,10 @@ impl Scaling {
         }
     }
 
+    /// The way of a pool that gets no further requests, but for those that connections of before
+    /// still bring: workers that sleep end at once.
+    pub(crate) const DRAINING: Scaling = Scaling::OnDemand { idle_timeout: Duration::ZERO };
+
     /// Whether the number of workers changes.
     pub(crate) fn is_fixed(self) -> bool {
         self == Scaling::Static

@@ -62,6 +62,8 @@ pub(crate) struct Zygote {
     alarms: Vec<Notify>,
     awake: AwakeLimit,
     scaling: Scaling,
+    /// Workers that sleep end at once, whatever `scaling` says.
+    drains: AtomicBool,
     /// Number of workers at the start.
     pub(crate) first: usize,
     /// The memory that all pools share.
@@ -192,6 +194,7 @@ impl Zygote {
             alarms: (0..threads).map(|_| Notify::new()).collect(),
             awake: AwakeLimit::new(std::thread::available_parallelism().map_or(1, usize::from)),
             scaling,
+            drains: AtomicBool::new(false),
             first,
             memory,
             may_grow: AtomicBool::new(!scaling.is_fixed() && first < most),

@@ -9,7 +9,7 @@ use howdah_ipc::control::ToZygote;
 use super::{Zygote, ZygoteState};
 use crate::memory::MemorySum;
 use crate::roster::Roster;
-use crate::scaling::WorkerDemand;
+use crate::scaling::{Scaling, WorkerDemand};
 
 impl Zygote {
     /// Wakes a sleeping worker for a request. If there is none, another may be started.
@@ -35,9 +35,23 @@ impl Zygote {
         }
     }
 
+    /// Keeps workers for the requests that there are, and no others. Further requests get workers
+    /// of their own.
+    pub(crate) fn drain(&self) {
+        self.drains.store(true, Ordering::Relaxed);
+    }
+
+    /// The way the number of workers follows the load now.
+    fn present_scaling(&self) -> Scaling {
+        match self.drains.load(Ordering::Relaxed) {
+            true => Scaling::DRAINING,
+            false => self.scaling,
+        }
+    }
+
     /// Starts workers that the load needs. With `now`, also ends those that it does not need.
     pub(crate) fn rescale(self: &Arc<Self>, now: Option<Instant>) {
-        if self.scaling.is_fixed() || self.is_dead() {
+        if self.present_scaling().is_fixed() || self.is_dead() {
             return;
         }
         let mut state = self.state();
@@ -179,7 +193,7 @@ impl Zygote {
             // Those that start and live are counted as awake already.
             false => self.awake.room(self.front.awake_workers() + roster.unborn()),
         };
-        let grown = self.scaling.growth(demand, useful).min(room);
+        let grown = self.present_scaling().growth(demand, useful).min(room);
         roster.want_more(grown);
         grown
     }
@@ -187,19 +201,19 @@ impl Zygote {
     /// Dismisses workers that sleep, and others where memory is short. Returns their number.
     fn shrink(&self, state: &mut ZygoteState, demand: WorkerDemand, now: Instant) -> usize {
         let ZygoteState { roster, memory, excess, .. } = state;
-        let front = &self.front;
+        let (front, scaling) = (&self.front, self.present_scaling());
         roster.note_sleep(now, |worker| (front.is_idle(worker), front.requests_served(worker)));
         let retire = |workers: Vec<usize>, most: usize| -> Vec<usize> {
             workers.into_iter().filter(|worker| front.retire(*worker)).take(most).collect()
         };
-        let spare = demand.idle.saturating_sub(self.scaling.least_spare());
-        let spare = spare.min(demand.wanted.saturating_sub(self.scaling.least()));
-        let mut ended = match self.scaling.idle_timeout() {
+        let spare = demand.idle.saturating_sub(scaling.least_spare());
+        let spare = spare.min(demand.wanted.saturating_sub(scaling.least()));
+        let mut ended = match scaling.idle_timeout() {
             Some(time) if spare > 0 => retire(roster.rested(now, time), spare),
             _ => Vec::new(),
         };
         let surplus = match *memory {
-            None => self.scaling.surplus(demand),
+            None => scaling.surplus(demand),
             Some(sum) => {
                 let surplus = demand.wanted.saturating_sub(sum.room.max(1));
                 *excess = if surplus > 0 { *excess + 1 } else { 0 };
