@@ -116,7 +116,10 @@ impl PoolHandle {
     ) -> Result<Box<Exchange>, DispatchError> {
         let mut asked = place.since;
         loop {
-            let leased = self.present().and_then(|here| here.zygote.try_lease(place.lane));
+            let leased = self.present().and_then(|here| {
+                here.zygote.heed_limits();
+                here.zygote.try_lease(place.lane)
+            });
             let lease = match leased {
                 Some(lease) => lease,
                 None => {

@@ -90,6 +90,11 @@ impl Scaling {
         self == Scaling::Static
     }
 
+    /// Whether the number of workers depends on memory.
+    pub(crate) fn depends_on_memory(self) -> bool {
+        matches!(self, Scaling::Auto { .. })
+    }
+
     /// Free workers that are always kept.
     pub(crate) fn least_spare(self) -> usize {
         match self {

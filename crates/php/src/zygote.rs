@@ -68,6 +68,8 @@ pub(crate) struct Zygote {
     pub(crate) first: usize,
     /// The memory that all pools share.
     memory: Arc<MemoryWatch>,
+    /// The number of cuts of the limits of memory that the workers have followed.
+    cuts: AtomicU64,
     /// Fewer workers are wanted than the pool may have.
     may_grow: AtomicBool,
     /// Requests that found no sleeping worker since the last look at the number of workers.
@@ -108,6 +110,8 @@ struct ZygoteState {
     footprint: Footprint,
     /// The sum of memory that the last look has made.
     memory: Option<MemorySum>,
+    /// A limit of memory has become smaller, and there may be more workers than room for them.
+    is_cut: bool,
     /// Looks in a row that found more workers than the memory has room for.
     excess: u32,
 }
@@ -189,6 +193,7 @@ impl Zygote {
                 is_untold: false,
                 footprint: Footprint::default(),
                 memory: None,
+                is_cut: false,
                 excess: 0,
             }),
             alarms: (0..threads).map(|_| Notify::new()).collect(),
@@ -196,6 +201,7 @@ impl Zygote {
             scaling,
             drains: AtomicBool::new(false),
             first,
+            cuts: AtomicU64::new(memory.cuts()),
             memory,
             may_grow: AtomicBool::new(!scaling.is_fixed() && first < most),
             lacking: AtomicUsize::new(0),
@@ -446,6 +452,7 @@ impl Zygote {
             let was_wanted = state.roster.died(worker, lost.pid);
             state.staffed = Instant::now();
             self.front.set_present(state.roster.present());
+            self.look_at_memory(&mut state, false);
             was_wanted
         };
         let Some(was_wanted) = was_wanted else {
@@ -462,6 +469,10 @@ impl Zygote {
         }
         if self.front.idle_workers() == 0 && self.front.queued().0 > 0 {
             self.lack_workers(self.front.queued().0);
+        }
+        if !was_wanted {
+            // Its memory is there for others.
+            self.wake_for_queue();
         }
         was_wanted
     }

@@ -35,6 +35,17 @@ impl Zygote {
         }
     }
 
+    /// Ends workers and holds requests back where a limit of memory has become smaller. To be called
+    /// for each request.
+    #[inline]
+    pub(crate) fn heed_limits(self: &Arc<Self>) {
+        if self.scaling.depends_on_memory()
+            && self.memory.cuts() != self.cuts.load(Ordering::Relaxed)
+        {
+            self.rescale(Some(Instant::now()));
+        }
+    }
+
     /// Keeps workers for the requests that there are, and no others. Further requests get workers
     /// of their own.
     pub(crate) fn drain(&self) {
@@ -83,7 +94,7 @@ impl Zygote {
     }
 
     /// Wakes workers for requests in the queue, where there has become room for more of them.
-    fn wake_for_queue(&self) {
+    pub(super) fn wake_for_queue(&self) {
         let (queued, _) = self.front.queued();
         let count = queued.min(self.front.idle_workers()).min(self.awake_room());
         (0..count).for_each(|_| _ = self.front.wake_worker());
@@ -95,7 +106,8 @@ impl Zygote {
         if let Some(limit) = self.awake.note(took, share)
             && !self.has_lanes
         {
-            self.front.limit_awake(limit);
+            // 0 would be no limit.
+            self.front.limit_awake(limit.max(1));
         }
     }
 
@@ -108,8 +120,8 @@ impl Zygote {
     /// Workers that should be awake at most; 0 for any number.
     fn most_awake(&self) -> usize {
         match self.has_lanes {
-            true => self.awake.memory_room(0),
-            false => self.awake.most().unwrap_or(0),
+            true => self.awake.memory_room(0).max(1),
+            false => self.awake.most().map_or(0, |most| most.max(1)),
         }
     }
 
@@ -135,7 +147,12 @@ impl Zygote {
 
     /// Adds up how many workers the memory has room for. `is_due`: workers may have published new
     /// figures.
-    fn look_at_memory(&self, state: &mut ZygoteState, is_due: bool) {
+    pub(super) fn look_at_memory(&self, state: &mut ZygoteState, is_due: bool) {
+        if !self.scaling.depends_on_memory() {
+            return;
+        }
+        let cuts = self.memory.cuts();
+        state.is_cut |= self.cuts.swap(cuts, Ordering::Relaxed) != cuts;
         let sum = self.memory.figures().and_then(|figures| {
             let most = self.scaling.most_memory(figures.limit)?;
             let former = state.footprint.own;
@@ -149,7 +166,9 @@ impl Zygote {
             Some(MemorySum::of(figures, state.footprint, pools, most))
         });
         state.memory = sum;
-        self.awake.bound_by_memory(sum.map(|sum| sum.room));
+        let leaving = state.roster.leaving_busy();
+        let scripts = |sum: MemorySum| sum.room.min(sum.runnable).saturating_sub(leaving);
+        self.awake.bound_by_memory(sum.map(scripts));
         if sum.is_some() {
             self.front.limit_awake(self.most_awake());
         }
@@ -200,7 +219,7 @@ impl Zygote {
 
     /// Dismisses workers that sleep, and others where memory is short. Returns their number.
     fn shrink(&self, state: &mut ZygoteState, demand: WorkerDemand, now: Instant) -> usize {
-        let ZygoteState { roster, memory, excess, .. } = state;
+        let ZygoteState { roster, memory, excess, is_cut, .. } = state;
         let (front, scaling) = (&self.front, self.present_scaling());
         roster.note_sleep(now, |worker| (front.is_idle(worker), front.requests_served(worker)));
         let retire = |workers: Vec<usize>, most: usize| -> Vec<usize> {
@@ -217,7 +236,8 @@ impl Zygote {
             Some(sum) => {
                 let surplus = demand.wanted.saturating_sub(sum.room.max(1));
                 *excess = if surplus > 0 { *excess + 1 } else { 0 };
-                match sum.is_short {
+                *is_cut &= surplus > 0;
+                match sum.is_short || *is_cut {
                     true => surplus,
                     // One at a time, and not for a moment's figure.
                     false => surplus.min(usize::from(*excess > PATIENCE)),

@@ -282,6 +282,7 @@ impl MemorySumSnapshot {
             per_worker,
             room,
             is_short,
+            ..
         } = sum;
         MemorySumSnapshot {
             available,
