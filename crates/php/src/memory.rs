@@ -1,7 +1,9 @@
 //! The number of workers that the memory has room for.
 
+mod record;
 mod watch;
 
+pub use self::record::{MeasuredMemory, MemoryRecord};
 pub use self::watch::{LimitProbe, MemoryWatch};
 
 /// The memory that this server may use, at one moment: that of the machine, or of a control group.
@@ -25,6 +27,8 @@ pub(crate) struct Footprint {
     resting: u64,
     /// Bytes that scripts needed at most lately.
     peak: u64,
+    /// No script has ended here yet: `peak` was measured by a former generation.
+    is_former: bool,
     /// Looks at which scripts ran and none had ended yet.
     looks: u32,
 }
@@ -49,8 +53,24 @@ impl Footprint {
         if self.is_unknown() && busy > 0 {
             self.looks = self.looks.saturating_add(1);
         }
-        // A script that needed much counts for a while.
-        self.peak = peak.max(self.peak - self.peak / FORGETTING);
+        self.is_former &= with_peak == 0;
+        let forgotten = match self.is_former {
+            true => 0,
+            // A script that needed much counts for a while.
+            false => self.peak / FORGETTING,
+        };
+        self.peak = peak.max(self.peak - forgotten);
+    }
+
+    /// Takes what a former generation has measured for the truth until something is measured here.
+    pub(crate) fn recall(&mut self, former: MeasuredMemory) {
+        (self.resting, self.peak, self.is_former) = (former.resting, former.script, true);
+    }
+
+    /// What was measured; `None` while nothing was.
+    pub(crate) fn measured(&self) -> Option<MeasuredMemory> {
+        let (resting, script) = (self.resting, self.peak);
+        (!self.is_unknown()).then_some(MeasuredMemory { resting, script })
     }
 
     /// Notes that a worker with its script needed that many bytes.
@@ -98,6 +118,8 @@ pub struct MemorySum {
     pub(crate) runnable: usize,
     /// Less is available than should stay free.
     pub is_short: bool,
+    /// `per_worker` is what a former generation of the pool has measured.
+    pub is_former: bool,
 }
 
 impl MemorySum {
@@ -145,6 +167,7 @@ impl MemorySum {
             room: usize::try_from(room).unwrap_or(usize::MAX).max(1),
             runnable: usize::try_from(runnable).unwrap_or(usize::MAX).max(1),
             is_short: figures.available < reserve,
+            is_former: footprint.is_former,
         }
     }
 }
@@ -266,6 +289,22 @@ mod tests {
         assert!(footprint.per_worker() < before && footprint.per_worker() > 80 * MIB);
         (0..1000).for_each(|_| footprint.note(quiet(), 0));
         assert!(footprint.per_worker() < 23 * MIB, "{footprint:?}");
+    }
+
+    #[test]
+    fn what_a_former_generation_has_measured_counts_until_a_script_has_ended() {
+        let mut footprint = Footprint::default();
+        assert_eq!(footprint.measured(), None);
+        let former = MeasuredMemory { resting: 20 * MIB, script: 10 * MIB };
+        footprint.recall(former);
+        let sum = |footprint| MemorySum::of(figures(256, 200), footprint, 0, u64::MAX);
+        assert_eq!((sum(footprint).per_worker, sum(footprint).is_former), (30 * MIB, true));
+        (0..1000).for_each(|_| footprint.note(std::iter::once((None, 0)), 1));
+        assert_eq!(footprint.measured(), Some(former), "no script has ended");
+        footprint.note(std::iter::once((Some(2 * MIB), 0)), 0);
+        assert_eq!((sum(footprint).per_worker, sum(footprint).is_former), (12 * MIB, true));
+        footprint.note(std::iter::once((Some(2 * MIB), MIB)), 0);
+        assert!(sum(footprint).per_worker < 12 * MIB && !sum(footprint).is_former);
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod figures;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use howdah_sys::seqpacket::SeqPacket;
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 pub use self::figures::{LivingWorker, PoolFigures, ZygoteFacts};
 use crate::control::{FrontSocket, Messages};
 use crate::lanes::{LaneLimits, QueuePlace};
-use crate::memory::MemoryWatch;
+use crate::memory::{MemoryRecord, MemoryWatch};
 use crate::scaling::Scaling;
 use crate::stranded::StrandedRequests;
 use crate::zygote::{Lease, Zygote, ZygoteEvent};
@@ -44,6 +44,8 @@ pub struct Pool {
     processor: AtomicU64,
     /// The front drains: workers that sleep end at once.
     drains: AtomicBool,
+    /// The place for what is measured of the workers' memory; unset where nobody keeps it.
+    record: OnceLock<MemoryRecord>,
 }
 
 /// The limits of a pool.
@@ -107,7 +109,14 @@ impl Pool {
             stranded,
             processor: AtomicU64::new(0),
             drains: AtomicBool::new(false),
+            record: OnceLock::new(),
         })
+    }
+
+    /// Has the pool begin with what is in `record`, and write there what it measures of the memory
+    /// of its workers. Call it before the first zygote.
+    pub fn remember(&self, record: MemoryRecord) {
+        let _ = self.record.set(record);
     }
 
     /// The pool's name, as in logs.
@@ -173,6 +182,7 @@ impl Pool {
         let limits = (&self.limits, &self.lanes[..]);
         let (control, end) = FrontSocket::of(control);
         let zygote = Zygote::attach(control, limits, self.threads, self.memory.clone())?;
+        self.record.get().into_iter().for_each(|record| zygote.remember(record));
         // Before the zygote is taken: where this fails, nobody would listen to it.
         let messages = Messages::of(zygote.control(), end)?;
         let previous = {

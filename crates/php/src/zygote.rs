@@ -23,7 +23,7 @@ use crate::KILL_SIGNAL;
 use crate::awake::AwakeLimit;
 use crate::control::FrontSocket;
 use crate::lanes::{LaneFigures, LaneLimits, PoolLanes};
-use crate::memory::{Footprint, MemorySum, MemoryWatch};
+use crate::memory::{Footprint, MemoryRecord, MemorySum, MemoryWatch};
 use crate::pool::{DispatchError, PoolLimits};
 use crate::roster::Roster;
 use crate::scaling::Scaling;
@@ -68,6 +68,8 @@ pub(crate) struct Zygote {
     pub(crate) first: usize,
     /// The memory that all pools share.
     memory: Arc<MemoryWatch>,
+    /// The place for what is measured of the workers' memory; unset where nobody keeps it.
+    record: OnceLock<MemoryRecord>,
     /// The number of cuts of the limits of memory that the workers have followed.
     cuts: AtomicU64,
     /// Fewer workers are wanted than the pool may have.
@@ -203,6 +205,7 @@ impl Zygote {
             first,
             cuts: AtomicU64::new(memory.cuts()),
             memory,
+            record: OnceLock::new(),
             may_grow: AtomicBool::new(!scaling.is_fixed() && first < most),
             lacking: AtomicUsize::new(0),
             is_stuck: AtomicBool::new(false),

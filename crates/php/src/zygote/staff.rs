@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use howdah_ipc::control::ToZygote;
 
 use super::{Zygote, ZygoteState};
-use crate::memory::MemorySum;
+use crate::memory::{MemoryRecord, MemorySum};
 use crate::roster::Roster;
 use crate::scaling::{Scaling, WorkerDemand};
 
@@ -35,8 +35,8 @@ impl Zygote {
         }
     }
 
-    /// Ends workers and holds requests back where a limit of memory has become smaller. To be called
-    /// for each request.
+    /// Ends workers and holds requests back where a limit of memory has become smaller. To be
+    /// called for each request.
     #[inline]
     pub(crate) fn heed_limits(self: &Arc<Self>) {
         if self.scaling.depends_on_memory()
@@ -44,6 +44,14 @@ impl Zygote {
         {
             self.rescale(Some(Instant::now()));
         }
+    }
+
+    /// Begins with what is in `record`, and writes there what is measured.
+    pub(crate) fn remember(&self, record: &MemoryRecord) {
+        let former = record.read();
+        let mut state = self.state();
+        former.into_iter().for_each(|former| state.footprint.recall(former));
+        let _ = self.record.set(record.clone());
     }
 
     /// Keeps workers for the requests that there are, and no others. Further requests get workers
@@ -159,6 +167,9 @@ impl Zygote {
             if is_due {
                 let workers = state.roster.living().map(|worker| self.front.memory_of(worker));
                 state.footprint.note(workers, self.front.awake_workers());
+                let measured = state.footprint.measured();
+                let record = self.record.get().zip(measured);
+                record.into_iter().for_each(|(record, measured)| record.write(measured));
                 // Workers may tell any number, and other pools give back less where one has much.
                 state.footprint.own = state.footprint.own.min(figures.limit);
             }

@@ -296,7 +296,10 @@ mod tests {
         write("memory.usage_in_bytes", "700\n");
         write("memory.stat", "total_inactive_file 200\n");
         write("memory.limit_in_bytes", "2000\n");
-        let place = GroupPlace { folder: folder.clone(), is_unified: false };
+        let place = GroupPlace {
+            folder: folder.clone(),
+            is_unified: false,
+        };
         let group = MemoryGroup::open(place).unwrap();
         let look = || group.read().map(|look| (look.figures.available, look.is_cut));
         assert_eq!(group.cut(), None, "nothing was read before");

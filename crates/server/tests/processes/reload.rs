@@ -8,8 +8,8 @@ use std::os::unix::net::UnixStream;
 use howdah_sys::signal::{SIGHUP, SIGUSR1};
 
 use crate::support::{
-    Client, Folder, HOWDAH, Load, PATIENCE, Process, Response, Server, Setup, free_address, has_php, is_root,
-    status, wait_until,
+    Client, Folder, HOWDAH, Load, PATIENCE, Process, Response, Server, Setup, free_address,
+    has_php, is_root, status, wait_until,
 };
 use crate::{config, is_who};
 
