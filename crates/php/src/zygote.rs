@@ -203,7 +203,7 @@ impl Zygote {
             scaling,
             drains: AtomicBool::new(false),
             first,
-            cuts: AtomicU64::new(memory.cuts()),
+            cuts: AtomicU64::new(memory.cuts(Instant::now())),
             memory,
             record: OnceLock::new(),
             may_grow: AtomicBool::new(!scaling.is_fixed() && first < most),

@@ -21,9 +21,10 @@ pub struct MemoryWatch {
     pools: AtomicU64,
     /// Processes that the kernel has ended because memory ran out.
     kills: Mutex<Kills>,
-    /// Looks at the limits between two figures; unset where nothing can.
-    probe: OnceLock<Arc<dyn LimitProbe>>,
-    /// The time of the last such look, in nanoseconds of [`usage::monotonic`].
+    /// Looks at the limits between two figures, and the time at which that began; unset where
+    /// nothing can.
+    probe: OnceLock<(Arc<dyn LimitProbe>, Instant)>,
+    /// The time of the last such look, in nanoseconds since then.
     probed: AtomicU64,
     /// Number of times that a limit became smaller.
     cuts: AtomicU64,
@@ -75,27 +76,32 @@ impl MemoryWatch {
 
     /// Has `probe` look at the limits between two figures. The first one stays.
     pub fn probe_with(&self, probe: Arc<dyn LimitProbe>) {
-        let _ = self.probe.set(probe);
+        let _ = self.probe.set((probe, Instant::now()));
     }
 
     /// Returns how many times a limit has become smaller. Looks at the limits before, unless that
     /// was done a moment ago: requests that come after a rest must not find the room of before.
-    pub(crate) fn cuts(&self) -> u64 {
-        if let Some(probe) = self.probe.get() {
-            let (now, last) = (usage::monotonic(), self.probed.load(Ordering::Relaxed));
-            let is_ours = || {
-                let ordering = Ordering::Relaxed;
-                self.probed.compare_exchange(last, now, ordering, ordering).is_ok()
-            };
-            if now.saturating_sub(last) >= PROBE
-                && is_ours()
-                && let Some(figures) = probe.smaller()
-                && figures.available < self.available.load(Ordering::Relaxed)
-            {
-                self.publish_smaller(figures);
+    #[inline]
+    pub(crate) fn cuts(&self, now: Instant) -> u64 {
+        if let Some((probe, began)) = self.probe.get() {
+            let now = now.saturating_duration_since(*began).as_nanos() as u64;
+            let last = self.probed.load(Ordering::Relaxed);
+            if now >= last.saturating_add(PROBE) {
+                self.look_at_limits(probe.as_ref(), (last, now));
             }
         }
         self.cuts.load(Ordering::Acquire)
+    }
+
+    /// Looks at the limits, unless another thread has begun to since `last`.
+    fn look_at_limits(&self, probe: &dyn LimitProbe, (last, now): (u64, u64)) {
+        let relaxed = Ordering::Relaxed;
+        if self.probed.compare_exchange(last, now, relaxed, relaxed).is_ok()
+            && let Some(figures) = probe.smaller()
+            && figures.available < self.available.load(relaxed)
+        {
+            self.publish_smaller(figures);
+        }
     }
 
     /// Returns whether the kernel has lately ended a process because memory ran out. A process that
@@ -190,10 +196,11 @@ mod tests {
             let watch = MemoryWatch::default();
             watch.publish(figures(100, 50));
             watch.probe_with(Arc::new(Once(Mutex::new(Some(less)))));
-            assert_eq!((watch.cuts(), watch.cuts()), (expected.0, expected.0));
+            let soon = Instant::now() + Duration::from_secs(1);
+            assert_eq!([watch.cuts(soon), watch.cuts(soon)], [expected.0; 2]);
             assert_eq!(watch.figures().unwrap().available, expected.1);
             watch.publish_smaller(figures(40, 5));
-            assert_eq!(watch.cuts(), expected.0 + 1);
+            assert_eq!(watch.cuts(soon), expected.0 + 1);
         }
     }
 }

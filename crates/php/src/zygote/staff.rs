@@ -38,11 +38,11 @@ impl Zygote {
     /// Ends workers and holds requests back where a limit of memory has become smaller. To be
     /// called for each request.
     #[inline]
-    pub(crate) fn heed_limits(self: &Arc<Self>) {
+    pub(crate) fn heed_limits(self: &Arc<Self>, now: Instant) {
         if self.scaling.depends_on_memory()
-            && self.memory.cuts() != self.cuts.load(Ordering::Relaxed)
+            && self.memory.cuts(now) != self.cuts.load(Ordering::Relaxed)
         {
-            self.rescale(Some(Instant::now()));
+            self.rescale(Some(now));
         }
     }
 
@@ -159,7 +159,7 @@ impl Zygote {
         if !self.scaling.depends_on_memory() {
             return;
         }
-        let cuts = self.memory.cuts();
+        let cuts = self.memory.cuts(Instant::now());
         state.is_cut |= self.cuts.swap(cuts, Ordering::Relaxed) != cuts;
         let sum = self.memory.figures().and_then(|figures| {
             let most = self.scaling.most_memory(figures.limit)?;

@@ -151,7 +151,7 @@ fn the_next_request_after_a_limit_became_smaller_meets_a_pool_that_has_room_for_
     let _sleepers = played.sleepers(0..PLACES);
     let zygote = &played.zygote;
     played.publish((64 + PLACES as u64 * 64) * MIB);
-    zygote.heed_limits();
+    zygote.heed_limits(Instant::now());
     zygote.rescale(None);
     assert_eq!((zygote.wanted(), zygote.awake.memory_room(0)), (PLACES, PLACES));
     played.told();
@@ -160,10 +160,10 @@ fn the_next_request_after_a_limit_became_smaller_meets_a_pool_that_has_room_for_
         available: (32 + 2 * 64) * MIB,
     });
     assert_eq!(zygote.awake.memory_room(0), PLACES, "nothing has looked yet");
-    zygote.heed_limits();
+    zygote.heed_limits(Instant::now());
     assert_eq!(played.told(), Some(vec![0, 1]), "all that sleep and are too many end at once");
     assert_eq!((zygote.wanted(), zygote.awake.memory_room(0)), (2, 2));
-    zygote.heed_limits();
+    zygote.heed_limits(Instant::now());
     assert_eq!(played.told(), None);
 }
 
