@@ -36,6 +36,7 @@ pub fn divert_standard_output(output: &PipeWriter) -> io::Result<()> {
 
 /// Ends the line that a script or its programs have begun to write to standard output or standard
 /// error, if there is one: the next request's text is none of it. Called at the end of a request.
+/// Only the kernel knows whether there is text: libraries and programs write it without PHP.
 /// The worker's place in `unfinished` says whether the zygote has read the beginning of a line.
 pub fn end_output_line(unfinished: &SharedNumbers, worker: usize) {
     let stderr = io::stderr();

@@ -116,12 +116,18 @@ impl PoolHandle {
     ) -> Result<Box<Exchange>, DispatchError> {
         let mut asked = place.since;
         loop {
-            let leased = self.present().and_then(|here| here.zygote.try_lease(place.lane));
+            let mut now = Instant::now();
+            let leased = self.present().and_then(|here| {
+                here.zygote.heed_limits(now);
+                here.zygote.try_lease(place.lane)
+            });
             let lease = match leased {
                 Some(lease) => lease,
                 None => {
-                    let since = *asked.get_or_insert_with(Instant::now);
-                    self.pool.wait_for_lease(place, since).await?
+                    let since = *asked.get_or_insert(now);
+                    let lease = self.pool.wait_for_lease(place, since).await?;
+                    now = Instant::now();
+                    lease
                 }
             };
             let Some(waiters) = self.waiters_of(&lease.zygote) else {
@@ -149,8 +155,7 @@ impl PoolHandle {
                 RequestBody::Memory(_) => None,
                 RequestBody::File(file, _) => Some(file),
             };
-            // Before the worker begins: its time would not be believed otherwise.
-            let now = Instant::now();
+            // `now` is before the worker begins: its time would not be believed otherwise.
             match waiters.zygote.front.enqueue(lease.slot_ref(), self.thread, request, file) {
                 Ok(()) => {
                     let holds_back = waiters.zygote.holds_back();

@@ -33,7 +33,7 @@ pub use howdah_ipc::request::{EntryBlock, RequestEncoder};
 pub use howdah_ipc::response::{DecodedHead, HeadKind};
 pub use howdah_ipc::sub_request::{SubRequestQuestion, SubRequestResult};
 pub use lanes::{LaneFigures, LaneLimits, QueuePlace};
-pub use memory::{MemoryFigures, MemorySum, MemoryWatch};
+pub use memory::{LimitProbe, MeasuredMemory, MemoryFigures, MemoryRecord, MemorySum, MemoryWatch};
 pub use pool::{
     DispatchError, LivingWorker, Pool, PoolEvent, PoolFigures, PoolLimits, ZygoteFacts,
 };

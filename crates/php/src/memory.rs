@@ -1,10 +1,10 @@
 //! The number of workers that the memory has room for.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+mod record;
+mod watch;
 
-use howdah_sys::usage;
+pub use self::record::{MeasuredMemory, MemoryRecord};
+pub use self::watch::{LimitProbe, MemoryWatch};
 
 /// The memory that this server may use, at one moment: that of the machine, or of a control group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,104 +15,20 @@ pub struct MemoryFigures {
     pub available: u64,
 }
 
-/// The memory that all pools share. One thread brings it up to date, about once a second.
-#[derive(Debug, Default)]
-pub struct MemoryWatch {
-    /// 0 while nothing is known.
-    limit: AtomicU64,
-    available: AtomicU64,
-    /// Bytes for workers that were started since the last figures.
-    aside: AtomicU64,
-    /// Bytes that the workers of all pools use.
-    pools: AtomicU64,
-    /// Processes that the kernel has ended because memory ran out.
-    kills: Mutex<Kills>,
-}
-
-/// The number of processes that the kernel has ended because memory ran out, and the time at which
-/// it grew.
-#[derive(Debug, Default)]
-struct Kills {
-    /// `None` while nothing is known.
-    count: Option<u64>,
-    grown: Option<Instant>,
-}
-
-impl Kills {
-    fn note(&mut self, count: u64, now: Instant) {
-        if self.count.is_some_and(|former| count > former) {
-            self.grown = Some(now);
-        }
-        self.count = Some(count);
-    }
-
-    fn were_lately(&self, now: Instant) -> bool {
-        self.grown.is_some_and(|grown| now.saturating_duration_since(grown) < LATELY)
-    }
-}
-
-impl MemoryWatch {
-    /// Publishes new figures.
-    pub fn publish(&self, figures: MemoryFigures) {
-        self.available.store(figures.available, Ordering::Relaxed);
-        self.aside.store(0, Ordering::Relaxed);
-        self.limit.store(figures.limit, Ordering::Relaxed);
-        self.has_run_out();
-    }
-
-    /// Returns whether the kernel has lately ended a process because memory ran out. A process that
-    /// was killed at that time was probably that one.
-    pub(crate) fn has_run_out(&self) -> bool {
-        let (count, now) = (usage::out_of_memory_kills(), Instant::now());
-        let mut kills = self.kills.lock().unwrap_or_else(PoisonError::into_inner);
-        count.into_iter().for_each(|count| kills.note(count, now));
-        kills.were_lately(now)
-    }
-
-    /// The last figures; `None` while nothing is known.
-    pub fn figures(&self) -> Option<MemoryFigures> {
-        let limit = self.limit.load(Ordering::Relaxed);
-        let available = self.available.load(Ordering::Relaxed);
-        (limit > 0).then_some(MemoryFigures { limit, available })
-    }
-
-    /// Number of workers that may start until the next figures are published. Their scripts may
-    /// need much more than those before; the next figures tell.
-    pub(crate) fn affordable(&self, sum: &MemorySum) -> usize {
-        let aside = self.aside.load(Ordering::Relaxed);
-        let free = sum.available.saturating_sub(sum.reserve);
-        let count = free.saturating_sub(aside) / sum.unproven_worker();
-        match usize::try_from(count) {
-            // Slowly, where little is free.
-            Ok(0) => usize::from(free > 0 && aside == 0),
-            count => count.unwrap_or(usize::MAX),
-        }
-    }
-
-    /// Sets memory aside for workers that start, until new figures are published.
-    pub(crate) fn set_aside(&self, sum: &MemorySum, workers: usize) {
-        let bytes = sum.unproven_worker().saturating_mul(workers as u64);
-        self.aside.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Replaces the bytes that a pool uses. Returns those of all pools.
-    pub(crate) fn account(&self, former: u64, present: u64) -> u64 {
-        let change = |pools: u64| Some(pools.saturating_sub(former).saturating_add(present));
-        let _ = self.pools.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
-        self.pools.load(Ordering::Relaxed)
-    }
-}
-
 /// The memory that the workers of a pool need.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Footprint {
     /// Bytes that the workers use together, as far as they have told, with an average script for
     /// each that is busy.
     pub(crate) own: u64,
+    /// The part of `own` that scripts use.
+    scripts: u64,
     /// Bytes of one worker between requests, on average; 0 while nothing is known.
     resting: u64,
     /// Bytes that scripts needed at most lately.
     peak: u64,
+    /// No script has ended here yet: `peak` was measured by a former generation.
+    is_former: bool,
     /// Looks at which scripts ran and none had ended yet.
     looks: u32,
 }
@@ -133,12 +49,28 @@ impl Footprint {
         }
         self.resting = own.checked_div(known).unwrap_or(self.resting);
         let scripts = peaks.checked_div(with_peak).unwrap_or(0).saturating_mul(busy as u64);
-        self.own = own.saturating_add(scripts);
+        (self.own, self.scripts) = (own.saturating_add(scripts), scripts);
         if self.is_unknown() && busy > 0 {
             self.looks = self.looks.saturating_add(1);
         }
-        // A script that needed much counts for a while.
-        self.peak = peak.max(self.peak - self.peak / FORGETTING);
+        self.is_former &= with_peak == 0;
+        let forgotten = match self.is_former {
+            true => 0,
+            // A script that needed much counts for a while.
+            false => self.peak / FORGETTING,
+        };
+        self.peak = peak.max(self.peak - forgotten);
+    }
+
+    /// Takes what a former generation has measured for the truth until something is measured here.
+    pub(crate) fn recall(&mut self, former: MeasuredMemory) {
+        (self.resting, self.peak, self.is_former) = (former.resting, former.script, true);
+    }
+
+    /// What was measured; `None` while nothing was.
+    pub(crate) fn measured(&self) -> Option<MeasuredMemory> {
+        let (resting, script) = (self.resting, self.peak);
+        (!self.is_unknown()).then_some(MeasuredMemory { resting, script })
     }
 
     /// Notes that a worker with its script needed that many bytes.
@@ -148,6 +80,11 @@ impl Footprint {
 
     fn is_unknown(&self) -> bool {
         (self.resting, self.peak) == (0, 0)
+    }
+
+    /// Bytes that a script needs, beside those of its worker between requests.
+    fn per_script(&self) -> u64 {
+        self.per_worker().saturating_sub(self.resting).max(LEAST_SCRIPT)
     }
 
     /// Bytes that a worker with a script needs.
@@ -176,8 +113,13 @@ pub struct MemorySum {
     pub per_worker: u64,
     /// Workers that there is room for, at least 1.
     pub room: usize,
+    /// Scripts that there is room for at this moment, at least 1: fewer than `room` where there are
+    /// more workers than room for them, which have not ended yet.
+    pub(crate) runnable: usize,
     /// Less is available than should stay free.
     pub is_short: bool,
+    /// `per_worker` is what a former generation of the pool has measured.
+    pub is_former: bool,
 }
 
 impl MemorySum {
@@ -203,6 +145,8 @@ impl MemorySum {
     ) -> MemorySum {
         let reserve = (figures.limit / 16).clamp(LEAST_RESERVE, MOST_RESERVE);
         let own = footprint.own;
+        let free = figures.available.saturating_sub(reserve);
+        let runnable = free.saturating_add(footprint.scripts) / footprint.per_script();
         let budget = match figures.available.checked_sub(reserve) {
             Some(free) => own.saturating_add(free),
             // Every pool gives back its part of what is missing.
@@ -221,7 +165,9 @@ impl MemorySum {
             share: most,
             per_worker,
             room: usize::try_from(room).unwrap_or(usize::MAX).max(1),
+            runnable: usize::try_from(runnable).unwrap_or(usize::MAX).max(1),
             is_short: figures.available < reserve,
+            is_former: footprint.is_former,
         }
     }
 }
@@ -237,10 +183,10 @@ const CAREFUL_LOOKS: u32 = 10;
 const UNPROVEN_WORKER: u64 = 32 << 20;
 /// Bytes of a worker between requests that has not measured itself yet.
 const RESTING_WORKER: u64 = 16 << 20;
-/// The time for which a process that was killed is taken for one that the kernel has ended.
-const LATELY: Duration = Duration::from_secs(2);
 /// Bytes that are assumed at least, whatever workers tell.
 const LEAST_WORKER: u64 = 4 << 20;
+/// As [`LEAST_WORKER`], for a script alone.
+const LEAST_SCRIPT: u64 = 1 << 20;
 /// Bounds of the memory that stays free, of which a sixteenth of all memory is usual.
 const LEAST_RESERVE: u64 = 16 << 20;
 const MOST_RESERVE: u64 = 512 << 20;
@@ -294,6 +240,19 @@ mod tests {
     }
 
     #[test]
+    fn workers_that_are_too_many_leave_room_for_fewer_scripts() {
+        let sum = |available, busy| {
+            let footprint = busy_footprint(&[(20, 10); 6], busy);
+            MemorySum::of(figures(256, available), footprint, 0, u64::MAX)
+        };
+        // The limit has just become smaller: six workers that sleep have 120, and 16 stay free.
+        assert_eq!((sum(46, 0).room, sum(46, 0).runnable), (5, 3));
+        assert_eq!((sum(26, 2).room, sum(26, 2).runnable), (5, 3), "two of them run");
+        assert_eq!((sum(76, 0).room, sum(76, 0).runnable), (6, 6), "they are not too many");
+        assert_eq!((sum(3, 0).room, sum(3, 0).runnable), (3, 1));
+    }
+
+    #[test]
     fn each_pool_gives_back_its_part_of_what_is_missing() {
         let large = [(20, 0); 8];
         let small = [(20, 0); 2];
@@ -333,6 +292,22 @@ mod tests {
     }
 
     #[test]
+    fn what_a_former_generation_has_measured_counts_until_a_script_has_ended() {
+        let mut footprint = Footprint::default();
+        assert_eq!(footprint.measured(), None);
+        let former = MeasuredMemory { resting: 20 * MIB, script: 10 * MIB };
+        footprint.recall(former);
+        let sum = |footprint| MemorySum::of(figures(256, 200), footprint, 0, u64::MAX);
+        assert_eq!((sum(footprint).per_worker, sum(footprint).is_former), (30 * MIB, true));
+        (0..1000).for_each(|_| footprint.note(std::iter::once((None, 0)), 1));
+        assert_eq!(footprint.measured(), Some(former), "no script has ended");
+        footprint.note(std::iter::once((Some(2 * MIB), 0)), 0);
+        assert_eq!((sum(footprint).per_worker, sum(footprint).is_former), (12 * MIB, true));
+        footprint.note(std::iter::once((Some(2 * MIB), MIB)), 0);
+        assert!(sum(footprint).per_worker < 12 * MIB && !sum(footprint).is_former);
+    }
+
+    #[test]
     fn workers_that_ran_out_of_memory_needed_more_than_there_was() {
         let mut footprint = footprint(&[(20, 10), (20, 10)]);
         footprint.note_need(25 * MIB);
@@ -352,26 +327,6 @@ mod tests {
         assert!((0..2 * careful).all(|_| look(0) == FIRST_WORKER), "none runs");
         assert!((0..careful).all(|_| look(1) == FIRST_WORKER));
         assert_eq!(look(1), UNPROVEN_WORKER);
-    }
-
-    #[test]
-    fn kills_count_for_a_while_after_the_number_has_grown() {
-        let start = Instant::now();
-        let mut kills = Kills::default();
-        kills.note(7, start);
-        assert!(!kills.were_lately(start), "they were before");
-        kills.note(8, start);
-        kills.note(8, start + LATELY / 2);
-        assert!(kills.were_lately(start + LATELY / 2) && !kills.were_lately(start + LATELY));
-    }
-
-    #[test]
-    fn the_memory_of_all_pools_is_added_up() {
-        let watch = MemoryWatch::default();
-        assert_eq!(watch.figures(), None);
-        watch.publish(figures(100, 50));
-        assert_eq!(watch.figures(), Some(figures(100, 50)));
-        assert_eq!((watch.account(0, 7), watch.account(0, 5), watch.account(7, 3)), (7, 12, 8));
     }
 
     #[test]

@@ -1,18 +1,19 @@
 //! The pool of a site, for as long as the front runs.
 
+mod figures;
+
 use std::io;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use howdah_ipc::control::OpcacheWarmup;
-use howdah_ipc::figures::{CacheNumbers, WorkerFigures};
 use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::Notify;
 
+pub use self::figures::{LivingWorker, PoolFigures, ZygoteFacts};
 use crate::control::{FrontSocket, Messages};
-use crate::lanes::{LaneFigures, LaneLimits, QueuePlace};
-use crate::memory::{MemorySum, MemoryWatch};
+use crate::lanes::{LaneLimits, QueuePlace};
+use crate::memory::{MemoryRecord, MemoryWatch};
 use crate::scaling::Scaling;
 use crate::stranded::StrandedRequests;
 use crate::zygote::{Lease, Zygote, ZygoteEvent};
@@ -41,6 +42,10 @@ pub struct Pool {
     stranded: StrandedRequests,
     /// Nanoseconds on a processor of workers of former zygotes, to be counted.
     processor: AtomicU64,
+    /// The front drains: workers that sleep end at once.
+    drains: AtomicBool,
+    /// The place for what is measured of the workers' memory; unset where nobody keeps it.
+    record: OnceLock<MemoryRecord>,
 }
 
 /// The limits of a pool.
@@ -78,57 +83,6 @@ pub enum DispatchError {
     TooLarge,
 }
 
-/// A worker that lives, for display.
-#[derive(Debug, Clone)]
-pub struct LivingWorker {
-    /// The worker's place in its pool.
-    pub index: usize,
-    /// Its process.
-    pub pid: u64,
-    /// The time at which the process started.
-    pub started: SystemTime,
-    /// The worker's own figures.
-    pub figures: WorkerFigures,
-}
-
-/// A zygote, for display.
-#[derive(Debug, Clone, Default)]
-pub struct ZygoteFacts {
-    /// The time at which it was attached; `None` before the first.
-    pub started: Option<SystemTime>,
-    /// Version of PHP, for example `8.2.29`; empty until PHP has started.
-    pub php_version: String,
-    /// `on`, or the reason why opcache is off.
-    pub opcache: String,
-    /// The scripts of the former generation that were compiled before the first request; `None`
-    /// without any.
-    pub warmup: Option<OpcacheWarmup>,
-}
-
-/// The state of a pool, for display.
-#[derive(Debug, Clone, Default)]
-pub struct PoolFigures {
-    /// The workers that live.
-    pub workers: Vec<LivingWorker>,
-    /// Number of workers that the pool wants at this moment.
-    pub wanted: usize,
-    /// The sum that says how many workers the memory has room for; `None` where their number does
-    /// not depend on memory.
-    pub memory_sum: Option<MemorySum>,
-    /// Number of requests that wait for a worker.
-    pub waiting: usize,
-    /// The use of each of [`Pool::lanes`]; empty without a zygote.
-    pub lanes: Vec<LaneFigures>,
-    /// The highest number of requests that were seen waiting.
-    pub most_waiting: usize,
-    /// The highest number of requests that were seen running.
-    pub most_active: usize,
-    /// The zygote that the workers belong to.
-    pub zygote: ZygoteFacts,
-    /// The use of PHP's caches; `None` without a zygote.
-    pub caches: Option<CacheNumbers>,
-}
-
 impl Pool {
     /// Makes a pool without a zygote, for a front of `threads` threads. All pools share `memory`.
     /// The first of `lanes` is for the requests of no other; without any, all requests are equal.
@@ -154,7 +108,15 @@ impl Pool {
             failing: Mutex::new(None),
             stranded,
             processor: AtomicU64::new(0),
+            drains: AtomicBool::new(false),
+            record: OnceLock::new(),
         })
+    }
+
+    /// Has the pool begin with what is in `record`, and write there what it measures of the memory
+    /// of its workers. Call it before the first zygote.
+    pub fn remember(&self, record: MemoryRecord) {
+        let _ = self.record.set(record);
     }
 
     /// The pool's name, as in logs.
@@ -220,6 +182,7 @@ impl Pool {
         let limits = (&self.limits, &self.lanes[..]);
         let (control, end) = FrontSocket::of(control);
         let zygote = Zygote::attach(control, limits, self.threads, self.memory.clone())?;
+        self.record.get().into_iter().for_each(|record| zygote.remember(record));
         // Before the zygote is taken: where this fails, nobody would listen to it.
         let messages = Messages::of(zygote.control(), end)?;
         let previous = {
@@ -316,13 +279,27 @@ impl Pool {
         })
     }
 
+    /// Ends the workers that sleep, and from now on each one that has nothing to do: the pool gets
+    /// no further requests, but for those that connections of before still bring. They get workers
+    /// of their own.
+    pub fn drain(&self) {
+        self.drains.store(true, Ordering::Relaxed);
+        self.rescale(Instant::now());
+    }
+
     /// Starts and ends workers as the load needs it. To be called about once a second.
     pub(crate) fn rescale(&self, now: Instant) {
-        if self.limits.scaling.is_fixed() {
+        let drains = self.drains.load(Ordering::Relaxed);
+        if self.limits.scaling.is_fixed() && !drains {
             return;
         }
-        let zygote = self.lock().clone();
-        zygote.iter().for_each(|zygote| zygote.rescale(Some(now)));
+        let Some(zygote) = self.lock().clone() else {
+            return;
+        };
+        if drains {
+            zygote.drain();
+        }
+        zygote.rescale(Some(now));
     }
 
     /// Workers that sleep, and requests that wait for a worker.
@@ -330,35 +307,6 @@ impl Pool {
         self.lock()
             .as_ref()
             .map_or((0, 0), |zygote| (zygote.front.idle_workers(), zygote.waiting()))
-    }
-
-    /// Returns the figures of the pool and of the workers that live.
-    pub fn figures(&self) -> PoolFigures {
-        let mut figures = PoolFigures {
-            waiting: self.stranded.count(),
-            most_active: self.most_active.load(Ordering::Relaxed),
-            most_waiting: self.most_waiting.load(Ordering::Relaxed),
-            zygote: self.facts().clone(),
-            ..PoolFigures::default()
-        };
-        let Some(zygote) = self.lock().clone() else {
-            return figures;
-        };
-        figures.most_active = figures.most_active.max(zygote.most_running());
-        figures.waiting += zygote.waiting();
-        figures.lanes = zygote.lane_figures();
-        figures.wanted = zygote.wanted();
-        figures.memory_sum = zygote.memory_sum();
-        figures.caches = Some(zygote.front.cache_numbers());
-        let workers = zygote.worker_figures().into_iter().enumerate();
-        let facts = workers.map(|(index, (pid, started, figures))| LivingWorker {
-            index,
-            pid,
-            started,
-            figures,
-        });
-        figures.workers = facts.filter(|worker| worker.pid != 0).collect();
-        figures
     }
 
     /// Returns the nanoseconds that workers were on a processor and that were not returned before.

@@ -19,6 +19,8 @@ struct WorkerPlace {
     since: Instant,
     /// The worker has slept or taken a request since its start.
     is_settled: bool,
+    /// The worker ends after its present request.
+    leaves_busy: bool,
     /// The time from which on the worker has slept, as far as it was looked at.
     asleep: Option<Instant>,
     /// Requests that the worker had served then.
@@ -49,6 +51,7 @@ impl Roster {
             started: SystemTime::UNIX_EPOCH,
             since: Instant::now(),
             is_settled: false,
+            leaves_busy: false,
             asleep: None,
             served: 0,
             processor: 0,
@@ -115,7 +118,14 @@ impl Roster {
     /// first. Returns their number.
     pub(crate) fn dismiss_highest(&mut self, count: usize) -> usize {
         let wanted = self.0.iter_mut().rev().filter(|place| place.is_wanted).take(count);
-        wanted.map(|place| place.is_wanted = false).count()
+        wanted
+            .map(|place| (place.is_wanted, place.leaves_busy) = (false, place.pid != 0))
+            .count()
+    }
+
+    /// Number of workers that were told to end while they had a request, and have not ended.
+    pub(crate) fn leaving_busy(&self) -> usize {
+        self.0.iter().filter(|place| place.leaves_busy).count()
     }
 
     /// The workers that live.
@@ -131,7 +141,7 @@ impl Roster {
             place.started = SystemTime::now();
             place.since = Instant::now();
             place.is_settled = false;
-            place.asleep = None;
+            (place.asleep, place.leaves_busy) = (None, false);
             (place.processor, place.shown) = (0, (0, 0));
         }
     }
@@ -179,7 +189,7 @@ impl Roster {
     pub(crate) fn died(&mut self, worker: usize, pid: u64) -> Option<bool> {
         let place = self.0.get_mut(worker)?;
         if place.pid == pid {
-            place.pid = 0;
+            (place.pid, place.leaves_busy) = (0, false);
         }
         Some(place.is_wanted)
     }

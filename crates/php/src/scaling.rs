@@ -81,9 +81,18 @@ impl Scaling {
         }
     }
 
+    /// The way of a pool that gets no further requests, but for those that connections of before
+    /// still bring: workers that sleep end at once.
+    pub(crate) const DRAINING: Scaling = Scaling::OnDemand { idle_timeout: Duration::ZERO };
+
     /// Whether the number of workers changes.
     pub(crate) fn is_fixed(self) -> bool {
         self == Scaling::Static
+    }
+
+    /// Whether the number of workers depends on memory.
+    pub(crate) fn depends_on_memory(self) -> bool {
+        matches!(self, Scaling::Auto { .. })
     }
 
     /// Free workers that are always kept.

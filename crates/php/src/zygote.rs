@@ -23,7 +23,7 @@ use crate::KILL_SIGNAL;
 use crate::awake::AwakeLimit;
 use crate::control::FrontSocket;
 use crate::lanes::{LaneFigures, LaneLimits, PoolLanes};
-use crate::memory::{Footprint, MemorySum, MemoryWatch};
+use crate::memory::{Footprint, MemoryRecord, MemorySum, MemoryWatch};
 use crate::pool::{DispatchError, PoolLimits};
 use crate::roster::Roster;
 use crate::scaling::Scaling;
@@ -62,10 +62,16 @@ pub(crate) struct Zygote {
     alarms: Vec<Notify>,
     awake: AwakeLimit,
     scaling: Scaling,
+    /// Workers that sleep end at once, whatever `scaling` says.
+    drains: AtomicBool,
     /// Number of workers at the start.
     pub(crate) first: usize,
     /// The memory that all pools share.
     memory: Arc<MemoryWatch>,
+    /// The place for what is measured of the workers' memory; unset where nobody keeps it.
+    record: OnceLock<MemoryRecord>,
+    /// The number of cuts of the limits of memory that the workers have followed.
+    cuts: AtomicU64,
     /// Fewer workers are wanted than the pool may have.
     may_grow: AtomicBool,
     /// Requests that found no sleeping worker since the last look at the number of workers.
@@ -106,6 +112,8 @@ struct ZygoteState {
     footprint: Footprint,
     /// The sum of memory that the last look has made.
     memory: Option<MemorySum>,
+    /// A limit of memory has become smaller, and there may be more workers than room for them.
+    is_cut: bool,
     /// Looks in a row that found more workers than the memory has room for.
     excess: u32,
 }
@@ -187,13 +195,17 @@ impl Zygote {
                 is_untold: false,
                 footprint: Footprint::default(),
                 memory: None,
+                is_cut: false,
                 excess: 0,
             }),
             alarms: (0..threads).map(|_| Notify::new()).collect(),
             awake: AwakeLimit::new(std::thread::available_parallelism().map_or(1, usize::from)),
             scaling,
+            drains: AtomicBool::new(false),
             first,
+            cuts: AtomicU64::new(memory.cuts(Instant::now())),
             memory,
+            record: OnceLock::new(),
             may_grow: AtomicBool::new(!scaling.is_fixed() && first < most),
             lacking: AtomicUsize::new(0),
             is_stuck: AtomicBool::new(false),
@@ -443,6 +455,7 @@ impl Zygote {
             let was_wanted = state.roster.died(worker, lost.pid);
             state.staffed = Instant::now();
             self.front.set_present(state.roster.present());
+            self.look_at_memory(&mut state, false);
             was_wanted
         };
         let Some(was_wanted) = was_wanted else {
@@ -459,6 +472,10 @@ impl Zygote {
         }
         if self.front.idle_workers() == 0 && self.front.queued().0 > 0 {
             self.lack_workers(self.front.queued().0);
+        }
+        if !was_wanted {
+            // Its memory is there for others.
+            self.wake_for_queue();
         }
         was_wanted
     }

@@ -37,9 +37,10 @@ use howdah_config::{
 };
 use howdah_files::{CompressedCache, DirectiveCache, FileStore, Flaw, SiteFolders};
 use howdah_htaccess::modules::auth::password;
-use howdah_php::{MemoryWatch, Pool, PoolLimits};
+use howdah_php::{MemoryRecord, MemoryWatch, Pool, PoolLimits};
 use howdah_site::{Site, Sites};
 use howdah_sys::credentials::Identity;
+use howdah_sys::memory::SharedNumbers;
 use howdah_sys::open::{self, Lookup};
 use tokio::sync::{Notify, mpsc, watch};
 
@@ -121,6 +122,7 @@ fn serve(
         answers,
         admin,
         counters,
+        worker_memory,
         facts,
         tls,
         quic,
@@ -133,6 +135,7 @@ fn serve(
         tls.demands = Demands::start(&config, &channel)?;
     }
     let (pools, users) = site_pools(&config, &pool_channels, threads)?;
+    keep_measurements(&pools, &worker_memory);
     warn_of_unreadable_roots(&config, &log);
     if let Err(warning) = use_media_types(&config) {
         log.say(Level::Warning, None, &warning);
@@ -255,6 +258,14 @@ fn site_pools(config: &Config, channels: &[PoolChannel], threads: usize) -> io::
             Some(Pool::new(channel.name.clone(), limits, threads, memory.clone()));
     }
     Ok((pools, users))
+}
+
+/// Has the pools keep what they measure of their workers' memory for the next front.
+fn keep_measurements(pools: &[Option<Arc<Pool>>], numbers: &Arc<SharedNumbers>) {
+    for (site, pool) in pools.iter().enumerate() {
+        let record = || MemoryRecord::new(Arc::clone(numbers), site);
+        pool.iter().for_each(|pool| pool.remember(record()));
+    }
 }
 
 /// Makes the state that all threads share, and the inbox of each thread.

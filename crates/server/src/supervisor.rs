@@ -54,6 +54,7 @@ mod unix_socket;
 mod unprivileged;
 pub(crate) mod upgrade;
 mod warmup;
+mod worker_memory;
 mod zygote_socket;
 
 use std::io;

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use howdah_ipc::control::ToZygote;
 
 use super::{Zygote, ZygoteState};
-use crate::memory::MemorySum;
+use crate::memory::{MemoryRecord, MemorySum};
 use crate::roster::Roster;
-use crate::scaling::WorkerDemand;
+use crate::scaling::{Scaling, WorkerDemand};
 
 impl Zygote {
     /// Wakes a sleeping worker for a request. If there is none, another may be started.
@@ -35,9 +35,42 @@ impl Zygote {
         }
     }
 
+    /// Ends workers and holds requests back where a limit of memory has become smaller. To be
+    /// called for each request.
+    #[inline]
+    pub(crate) fn heed_limits(self: &Arc<Self>, now: Instant) {
+        if self.scaling.depends_on_memory()
+            && self.memory.cuts(now) != self.cuts.load(Ordering::Relaxed)
+        {
+            self.rescale(Some(now));
+        }
+    }
+
+    /// Begins with what is in `record`, and writes there what is measured.
+    pub(crate) fn remember(&self, record: &MemoryRecord) {
+        let former = record.read();
+        let mut state = self.state();
+        former.into_iter().for_each(|former| state.footprint.recall(former));
+        let _ = self.record.set(record.clone());
+    }
+
+    /// Keeps workers for the requests that there are, and no others. Further requests get workers
+    /// of their own.
+    pub(crate) fn drain(&self) {
+        self.drains.store(true, Ordering::Relaxed);
+    }
+
+    /// The way the number of workers follows the load now.
+    fn present_scaling(&self) -> Scaling {
+        match self.drains.load(Ordering::Relaxed) {
+            true => Scaling::DRAINING,
+            false => self.scaling,
+        }
+    }
+
     /// Starts workers that the load needs. With `now`, also ends those that it does not need.
     pub(crate) fn rescale(self: &Arc<Self>, now: Option<Instant>) {
-        if self.scaling.is_fixed() || self.is_dead() {
+        if self.present_scaling().is_fixed() || self.is_dead() {
             return;
         }
         let mut state = self.state();
@@ -69,7 +102,7 @@ impl Zygote {
     }
 
     /// Wakes workers for requests in the queue, where there has become room for more of them.
-    fn wake_for_queue(&self) {
+    pub(super) fn wake_for_queue(&self) {
         let (queued, _) = self.front.queued();
         let count = queued.min(self.front.idle_workers()).min(self.awake_room());
         (0..count).for_each(|_| _ = self.front.wake_worker());
@@ -81,7 +114,8 @@ impl Zygote {
         if let Some(limit) = self.awake.note(took, share)
             && !self.has_lanes
         {
-            self.front.limit_awake(limit);
+            // 0 would be no limit.
+            self.front.limit_awake(limit.max(1));
         }
     }
 
@@ -94,8 +128,8 @@ impl Zygote {
     /// Workers that should be awake at most; 0 for any number.
     fn most_awake(&self) -> usize {
         match self.has_lanes {
-            true => self.awake.memory_room(0),
-            false => self.awake.most().unwrap_or(0),
+            true => self.awake.memory_room(0).max(1),
+            false => self.awake.most().map_or(0, |most| most.max(1)),
         }
     }
 
@@ -121,13 +155,21 @@ impl Zygote {
 
     /// Adds up how many workers the memory has room for. `is_due`: workers may have published new
     /// figures.
-    fn look_at_memory(&self, state: &mut ZygoteState, is_due: bool) {
+    pub(super) fn look_at_memory(&self, state: &mut ZygoteState, is_due: bool) {
+        if !self.scaling.depends_on_memory() {
+            return;
+        }
+        let cuts = self.memory.cuts(Instant::now());
+        state.is_cut |= self.cuts.swap(cuts, Ordering::Relaxed) != cuts;
         let sum = self.memory.figures().and_then(|figures| {
             let most = self.scaling.most_memory(figures.limit)?;
             let former = state.footprint.own;
             if is_due {
                 let workers = state.roster.living().map(|worker| self.front.memory_of(worker));
                 state.footprint.note(workers, self.front.awake_workers());
+                let measured = state.footprint.measured();
+                let record = self.record.get().zip(measured);
+                record.into_iter().for_each(|(record, measured)| record.write(measured));
                 // Workers may tell any number, and other pools give back less where one has much.
                 state.footprint.own = state.footprint.own.min(figures.limit);
             }
@@ -135,7 +177,9 @@ impl Zygote {
             Some(MemorySum::of(figures, state.footprint, pools, most))
         });
         state.memory = sum;
-        self.awake.bound_by_memory(sum.map(|sum| sum.room));
+        let leaving = state.roster.leaving_busy();
+        let scripts = |sum: MemorySum| sum.room.min(sum.runnable).saturating_sub(leaving);
+        self.awake.bound_by_memory(sum.map(scripts));
         if sum.is_some() {
             self.front.limit_awake(self.most_awake());
         }
@@ -179,31 +223,32 @@ impl Zygote {
             // Those that start and live are counted as awake already.
             false => self.awake.room(self.front.awake_workers() + roster.unborn()),
         };
-        let grown = self.scaling.growth(demand, useful).min(room);
+        let grown = self.present_scaling().growth(demand, useful).min(room);
         roster.want_more(grown);
         grown
     }
 
     /// Dismisses workers that sleep, and others where memory is short. Returns their number.
     fn shrink(&self, state: &mut ZygoteState, demand: WorkerDemand, now: Instant) -> usize {
-        let ZygoteState { roster, memory, excess, .. } = state;
-        let front = &self.front;
+        let ZygoteState { roster, memory, excess, is_cut, .. } = state;
+        let (front, scaling) = (&self.front, self.present_scaling());
         roster.note_sleep(now, |worker| (front.is_idle(worker), front.requests_served(worker)));
         let retire = |workers: Vec<usize>, most: usize| -> Vec<usize> {
             workers.into_iter().filter(|worker| front.retire(*worker)).take(most).collect()
         };
-        let spare = demand.idle.saturating_sub(self.scaling.least_spare());
-        let spare = spare.min(demand.wanted.saturating_sub(self.scaling.least()));
-        let mut ended = match self.scaling.idle_timeout() {
+        let spare = demand.idle.saturating_sub(scaling.least_spare());
+        let spare = spare.min(demand.wanted.saturating_sub(scaling.least()));
+        let mut ended = match scaling.idle_timeout() {
             Some(time) if spare > 0 => retire(roster.rested(now, time), spare),
             _ => Vec::new(),
         };
         let surplus = match *memory {
-            None => self.scaling.surplus(demand),
+            None => scaling.surplus(demand),
             Some(sum) => {
                 let surplus = demand.wanted.saturating_sub(sum.room.max(1));
                 *excess = if surplus > 0 { *excess + 1 } else { 0 };
-                match sum.is_short {
+                *is_cut &= surplus > 0;
+                match sum.is_short || *is_cut {
                     true => surplus,
                     // One at a time, and not for a moment's figure.
                     false => surplus.min(usize::from(*excess > PATIENCE)),

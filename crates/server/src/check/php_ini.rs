@@ -41,10 +41,10 @@ pub(crate) fn mistakes(plan: &GenerationPlan, environment: &Environment) -> Vec<
         for (running, (_, sites)) in running.into_iter().zip(starts) {
             // What cannot be started is told by others.
             let said = running.and_then(|(pid, output)| listen(pid, output)).unwrap_or_default();
-            for line in said.lines().filter(|line| is_of_ini_parser(line.as_bytes())) {
-                match found.iter_mut().find(|(known, _)| known == line) {
+            for mistake in said.lines().filter_map(mistake_in) {
+                match found.iter_mut().find(|(known, _)| *known == mistake) {
                     Some((_, known)) => known.extend(sites),
-                    None => found.push((line.to_owned(), sites.clone())),
+                    None => found.push((mistake, sites.clone())),
                 }
             }
         }
@@ -54,9 +54,21 @@ pub(crate) fn mistakes(plan: &GenerationPlan, environment: &Environment) -> Vec<
             1 => String::new(),
             many => format!(" and {} more", many - 1),
         };
-        format!("site {}{more}: {mistake}; what follows there has no effect", sites[0])
+        format!("site {}{more}: {mistake}", sites[0])
     });
     told.collect()
+}
+
+/// Returns the mistake that a line of PHP's is about, with its effect; `None` for other lines.
+fn mistake_in(line: &str) -> Option<String> {
+    if is_of_ini_parser(line.as_bytes()) {
+        return Some(format!("{line}; what follows there has no effect"));
+    }
+    let line = line.strip_suffix(" in Unknown on line 0").unwrap_or(line);
+    let extension = line.find("PHP Startup: Unable to load dynamic library").map(|at| &line[at..]);
+    // Of `zend_extension`.
+    let extension = extension.or_else(|| Some(line).filter(|line| line.starts_with("Failed load")));
+    extension.map(|said| format!("{said}; PHP starts without this extension"))
 }
 
 /// Starts PHP as the user of the pool, with its php.ini. Returns what it says to standard error.
@@ -111,4 +123,38 @@ fn listen(pid: Pid, mut output: PipeReader) -> io::Result<String> {
     let _ = pid.signal(SIGKILL);
     process::wait(pid)?;
     Ok(String::from_utf8_lossy(&said).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_are_told_from_other_lines() {
+        for (line, expected) in [
+            (
+                "PHP:  syntax error, unexpected '(' in /etc/a.ini on line 1",
+                Some(
+                    "PHP:  syntax error, unexpected '(' in /etc/a.ini on line 1; what follows \
+                     there has no effect",
+                ),
+            ),
+            (
+                "warning: PHP Warning:  PHP Startup: Unable to load dynamic library 'x' (tried: \
+                 /x.so) in Unknown on line 0",
+                Some(
+                    "PHP Startup: Unable to load dynamic library 'x' (tried: /x.so); PHP starts \
+                     without this extension",
+                ),
+            ),
+            (
+                "Failed loading /x.so:  no such file",
+                Some("Failed loading /x.so:  no such file; PHP starts without this extension"),
+            ),
+            ("notice: hello", None),
+            ("", None),
+        ] {
+            assert_eq!(mistake_in(line).as_deref(), expected);
+        }
+    }
 }

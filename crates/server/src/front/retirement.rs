@@ -114,6 +114,13 @@ impl Thread {
         }
     }
 
+    /// Ends the workers that have no request, when this front accepts no more connections.
+    pub(super) fn drain_pools(&self) {
+        if self.is_draining() && self.number == 0 {
+            self.shared.pools.iter().flatten().for_each(|pool| pool.drain());
+        }
+    }
+
     /// Ends the pools that no connection can bring a request for any more.
     pub(super) fn end_unused_pools(&self, now: Instant) {
         if self.is_draining() && self.shared.retirement.is_due(self.connections(), now) {

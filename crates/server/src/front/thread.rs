@@ -446,6 +446,7 @@ impl Thread {
                     if let Some(listeners) = listeners.take() {
                         self.close(std::mem::take(&mut acceptors), listeners).await;
                     }
+                    self.drain_pools();
                     self.stage_changes.notify_waiters();
                     if self.closes_idle() {
                         self.watches.expire_idle();

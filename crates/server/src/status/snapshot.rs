@@ -270,27 +270,22 @@ pub(crate) struct MemorySumSnapshot {
     pub(crate) room: usize,
     /// Whether less is available than should stay free.
     pub(crate) is_short: bool,
+    /// Whether the pool's former generation has measured `per_worker`.
+    #[serde(default)]
+    pub(crate) is_former: bool,
 }
 
 impl MemorySumSnapshot {
     fn of(sum: MemorySum) -> MemorySumSnapshot {
-        let MemorySum {
-            available,
-            own,
-            reserve,
-            share,
-            per_worker,
-            room,
-            is_short,
-        } = sum;
         MemorySumSnapshot {
-            available,
-            own,
-            reserve,
-            share,
-            per_worker,
-            room,
-            is_short,
+            available: sum.available,
+            own: sum.own,
+            reserve: sum.reserve,
+            share: sum.share,
+            per_worker: sum.per_worker,
+            room: sum.room,
+            is_short: sum.is_short,
+            is_former: sum.is_former,
         }
     }
 }

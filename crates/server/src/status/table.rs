@@ -135,14 +135,19 @@ fn sentence(pool: &PoolSnapshot) -> String {
         let _ = write!(
             text,
             ", memory for {}: {} available{} + {} of these workers - {} in reserve, at most {}; {} \
-             each",
+             each{}",
             sum.room,
             size(sum.available),
             if sum.is_short { " (too little)" } else { "" },
             size(sum.own),
             size(sum.reserve),
             size(sum.share),
-            size(sum.per_worker)
+            size(sum.per_worker),
+            if sum.is_former {
+                ", as measured before the reload"
+            } else {
+                ""
+            }
         );
     }
     text

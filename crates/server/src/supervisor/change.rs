@@ -354,7 +354,7 @@ impl Supervisor {
             return;
         };
         let (number, run_front) = (change.generation, self.run_front);
-        let answers = self.orders.answers();
+        let known = (self.orders.answers(), self.measured_memory(number));
         let ticket_keys = self.ticket_keys.clone();
         let began = self.began_at;
         let is_cold = !self.generations.iter().any(|one| one.phase == GenerationPhase::Serving);
@@ -378,7 +378,7 @@ impl Supervisor {
                     (&change.generation_plan, &ticket_keys),
                     &change.sockets,
                     (&mut self.ledger, began),
-                    answers,
+                    known,
                     run_front,
                 )
                 .err();

@@ -14,6 +14,7 @@ use howdah_config::Config;
 use howdah_files::SiteFolders;
 use howdah_ipc::packet::{PacketReader, PacketWriter, malformed};
 use howdah_sys::credentials::Identity;
+use howdah_sys::memory::SharedNumbers;
 use howdah_sys::seqpacket::SeqPacket;
 
 use crate::front::ReasonTopic;
@@ -51,6 +52,9 @@ pub(crate) struct FrontStart {
     pub(crate) admin: Vec<Listener>,
     /// The front's counters, which outlive it.
     pub(crate) counters: Arc<FrontCounters>,
+    /// What was measured of the memory of each site's workers, by
+    /// [`MemoryRecord`](howdah_php::MemoryRecord).
+    pub(crate) worker_memory: Arc<SharedNumbers>,
     /// The server, with the counters of all fronts.
     pub(crate) facts: ServerFacts,
     /// Certificates and keys.

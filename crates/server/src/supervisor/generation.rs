@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use howdah_acme::message::ChallengeAnswer;
 use howdah_config::Config;
 use howdah_sys::credentials::Identity;
+use howdah_sys::memory::SharedNumbers;
 use howdah_sys::process::{Exit, Pid};
 use howdah_sys::seqpacket::SeqPacket;
 
@@ -26,6 +27,7 @@ use super::listeners::BoundListener;
 use super::pool::{PoolProcesses, SpareZygote};
 use super::sockets::Sockets;
 use super::warmup::ScriptList;
+use super::worker_memory::{self, SiteMemory};
 use crate::front::pulse::Pulse;
 use crate::front::{lanes, processors};
 use crate::log::{ErrorLog, LogTarget, SiteLogs};
@@ -58,6 +60,9 @@ pub(super) struct Generation {
     pub(super) phase: GenerationPhase,
     /// The counters of the front, from its start on.
     pub(super) counters: Option<Arc<FrontCounters>>,
+    /// What the front measures of the memory of each site's workers, by
+    /// [`MemoryRecord`](howdah_php::MemoryRecord).
+    pub(super) worker_memory: Option<Arc<SharedNumbers>>,
     /// The zygotes that stand by stay while the generation drains: the next generation is on
     /// probation.
     pub(super) keeps_standbys: bool,
@@ -123,6 +128,7 @@ impl Generation {
             channels: Vec::with_capacity(generation_plan.pools.len()),
             phase: GenerationPhase::Starting { until: Instant::now() + START_TIMEOUT },
             counters: None,
+            worker_memory: None,
             keeps_standbys: false,
             planned: generation_plan.pools.len(),
             required,
@@ -196,7 +202,7 @@ impl Generation {
         (generation_plan, ticket_keys): (&GenerationPlan, &TicketKeys),
         sockets: &Sockets,
         (ledger, supervisor_began): (&mut Ledger, SystemTime),
-        answers: Vec<(u64, ChallengeAnswer)>,
+        (answers, measured): (Vec<(u64, ChallengeAnswer)>, Vec<SiteMemory>),
         run: RunFront,
     ) -> io::Result<()> {
         let (Some(config), Some((log, access))) = (&self.config, &self.logs) else {
@@ -214,6 +220,8 @@ impl Generation {
         let counters = Arc::new(FrontCounters::new(threads, names.collect())?);
         ledger.add(Arc::clone(&counters));
         self.counters = Some(Arc::clone(&counters));
+        let worker_memory = worker_memory::numbers(config.sites.len(), measured)?;
+        self.worker_memory = Some(Arc::clone(&worker_memory));
         let start = FrontStart {
             config: config.clone(),
             site_folders: generation_plan.site_folders.clone(),
@@ -226,6 +234,7 @@ impl Generation {
             access: access.clone(),
             pulse: Arc::new(Pulse::new(threads)?),
             counters,
+            worker_memory,
             facts: ServerFacts {
                 supervisor: std::process::id(),
                 began: supervisor_began,

@@ -46,7 +46,7 @@ use crate::log::ErrorLog;
 pub(super) struct PoolProcesses {
     pub(super) name: String,
     /// `None` for a pool that was taken over from another program; such a pool is only ended.
-    plan: Option<PoolPlan>,
+    pub(super) plan: Option<PoolPlan>,
     /// The number of the settings with which another program has started the zygote, if that may be
     /// asked for a twin.
     pub(super) inherited_settings: Option<String>,

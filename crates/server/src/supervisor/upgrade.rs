@@ -369,6 +369,7 @@ impl InheritedGeneration {
                 draining
             },
             counters: None,
+            worker_memory: None,
             keeps_standbys: false,
             required: HashSet::new(),
             late_at: None,

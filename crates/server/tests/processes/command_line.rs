@@ -255,6 +255,36 @@ fn php_that_does_not_start() {
 }
 
 #[test]
+fn check_finds_mistakes_among_many_ini_files() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::new();
+    for number in 0..200 {
+        folder.file(&format!("conf.d/{number}.ini"), format!("user_agent = agent-{number}\n"));
+    }
+    let file = config(&folder, "", "[site.php]");
+    let scanned = format!(":{}", folder.path().join("conf.d").display());
+    let check = || {
+        let setup = Setup::with(&["check", "--config", file.to_str().unwrap()]);
+        let (status, _, told) = setup.environment("PHP_INI_SCAN_DIR", &scanned).run();
+        assert_eq!(status, Some(0), "{told}");
+        told
+    };
+    let told = check();
+    assert!(!told.contains("site shop: PHP"), "{told}");
+    folder.file("conf.d/100.ini", "user_agent = agent\nsome (thing\n");
+    folder.file("conf.d/101.ini", "extension = no-such-extension\n");
+    let told = check();
+    for expected in [
+        "conf.d/100.ini on line 2; what follows there has no effect",
+        "site shop: PHP Startup: Unable to load dynamic library 'no-such-extension'",
+    ] {
+        assert_eq!(told.matches(expected).count(), 1, "{told}");
+    }
+}
+
+#[test]
 fn a_program_that_runs_no_php() {
     let folder = Folder::new();
     let file = config(&folder, "", "[site.php]\nprogram = \"/bin/false\"");

@@ -13,6 +13,7 @@ mod front_user;
 mod heartbeat;
 mod import;
 mod isolation;
+mod memory_limit;
 mod older_kernels;
 mod orphans;
 mod password_files;

@@ -8,8 +8,8 @@ use std::os::unix::net::UnixStream;
 use howdah_sys::signal::{SIGHUP, SIGUSR1};
 
 use crate::support::{
-    Client, Folder, HOWDAH, Load, PATIENCE, Process, Server, Setup, free_address, has_php, is_root,
-    status, wait_until,
+    Client, Folder, HOWDAH, Load, PATIENCE, Process, Response, Server, Setup, free_address,
+    has_php, is_root, status, wait_until,
 };
 use crate::{config, is_who};
 
@@ -113,6 +113,56 @@ fn a_request_that_was_begun_is_finished_by_the_generation_that_began_it() {
     drop(client);
     wait_until("the former front has gone", || !front.lives());
     server.stop();
+}
+
+/// The number of `workers` that live.
+fn left(workers: &[Process]) -> usize {
+    workers.iter().filter(|worker| worker.lives()).count()
+}
+
+/// The workers of the pool that has given this answer of [`LIMIT`].
+fn workers_beside(server: &Server, answer: &Response) -> Vec<Process> {
+    let pid = answer.text().split(' ').nth(1).unwrap().parse().unwrap();
+    let pools = server.zygotes().into_iter().map(|zygote| zygote.children());
+    pools.into_iter().find(|workers| workers.contains(&Process::new(pid))).unwrap()
+}
+
+#[test]
+fn a_former_generation_keeps_no_workers_but_those_with_a_request() {
+    if !has_php() {
+        return;
+    }
+    for mode in ["static", "dynamic", "auto"] {
+        let folder = Folder::with_script(LIMIT);
+        let script = "while (ob_get_level()) ob_end_flush(); echo 'begun'; flush(); while \
+            (!file_exists('end')) usleep(1000); echo ' and done';";
+        folder.file("slow.php", format!("<?php {script}"));
+        let site = format!("[site.php]\nmode = \"{mode}\"\nworkers = 6");
+        let server = Setup::config(&config(&folder, "probation = \"0s\"", &site)).start();
+        let mut formers = Vec::new();
+        for _ in 0..3 {
+            let mut long = Client::connect(server.address());
+            long.ask("/slow.php").unwrap();
+            long.wait_for(b"begun");
+            let mut kept = Client::connect(server.address());
+            let workers = workers_beside(&server, &kept.get("/"));
+            assert!(workers.len() >= 2, "{mode}: {workers:?}");
+            let (status, _, told) = ask(&folder, "reload");
+            assert_eq!(status, Some(0), "{told}");
+            wait_until("one worker is left", || left(&workers) == 1);
+            // A connection of before brings one more request.
+            assert!(is_who(&kept.get("/")), "{mode}");
+            formers.push((long, workers));
+        }
+        wait_until("one worker is left of each", || {
+            formers.iter().all(|(_, workers)| left(workers) == 1)
+        });
+        folder.file("end", "");
+        for (long, _) in &mut formers {
+            assert_eq!(long.answer().unwrap().text(), "begun and done", "{mode}");
+        }
+        server.stop();
+    }
 }
 
 #[test]

@@ -146,6 +146,47 @@ fn workers_that_the_memory_has_no_room_for_end_one_at_a_time_when_it_lasts() {
 }
 
 #[test]
+fn the_next_request_after_a_limit_became_smaller_meets_a_pool_that_has_room_for_it() {
+    let played = played(auto(PLACES), &[]);
+    let _sleepers = played.sleepers(0..PLACES);
+    let zygote = &played.zygote;
+    played.publish((64 + PLACES as u64 * 64) * MIB);
+    zygote.heed_limits(Instant::now());
+    zygote.rescale(None);
+    assert_eq!((zygote.wanted(), zygote.awake.memory_room(0)), (PLACES, PLACES));
+    played.told();
+    played.memory.publish_smaller(MemoryFigures {
+        limit: 512 * MIB,
+        available: (32 + 2 * 64) * MIB,
+    });
+    assert_eq!(zygote.awake.memory_room(0), PLACES, "nothing has looked yet");
+    zygote.heed_limits(Instant::now());
+    assert_eq!(played.told(), Some(vec![0, 1]), "all that sleep and are too many end at once");
+    assert_eq!((zygote.wanted(), zygote.awake.memory_room(0)), (2, 2));
+    zygote.heed_limits(Instant::now());
+    assert_eq!(played.told(), None);
+}
+
+#[test]
+fn scripts_of_workers_that_end_after_them_take_memory_until_then() {
+    let played = played(auto(PLACES), &[]);
+    played.start(0..PLACES);
+    let zygote = &played.zygote;
+    // Too little for any other one.
+    played.publish(63 * MIB);
+    zygote.rescale(Some(Instant::now()));
+    played.publish((64 + 3 * 64) * MIB);
+    zygote.rescale(None);
+    assert_eq!(zygote.wanted(), 1);
+    assert_eq!(zygote.awake.memory_room(0), 0, "three others run");
+    for (worker, room) in [(3, 1), (2, 2), (1, 3)] {
+        let (pid, status, processor) = (100 + worker, 0, 0);
+        zygote.hear(Some(FromZygote::Died { worker, pid, status, processor }));
+        assert_eq!(zygote.awake.memory_room(0), room);
+    }
+}
+
+#[test]
 fn where_memory_is_short_workers_end_at_once_the_busy_ones_after_their_request() {
     for sleeping in [0, 1, PLACES] {
         let played = played(auto(PLACES), &[]);
