@@ -21,7 +21,8 @@ pub fn tell(engine: &mut Engine, folders: Option<&str>) {
     let folders = folders.map(|folder| if folder.is_empty() { built_in.as_ref() } else { folder });
     for (path, error) in folders.flat_map(|folder| unread_in(Path::new(folder))) {
         let what = format!(
-            "PHP has not read {}: {error}; its settings have no effect; let the pool's user read it",
+            "PHP has not read {}: {error}; its settings have no effect; let the pool's user read \
+             it",
             path.display()
         );
         log::write(Level::Warning, what.as_bytes(), None);
