@@ -58,6 +58,8 @@ mod text_table;
 #[cfg(not(no_php))]
 mod time_out;
 #[cfg(not(no_php))]
+mod unread_ini;
+#[cfg(not(no_php))]
 mod uploads;
 #[cfg(not(no_php))]
 mod user_ini;

@@ -22,6 +22,7 @@ use crate::lookup::EncodedSlashes;
 use crate::php_request::{ClientGone, Field, HeadError, PhpRequest, ResponseSink, WorkerFacts};
 use crate::process;
 use crate::sapi::{Engine, EngineOptions, RequestOutcome};
+use crate::unread_ini;
 
 const USAGE: &str = "\
 usage: howdah-php run SCRIPT [OPTION]...
@@ -247,6 +248,11 @@ fn run(options: &RunOptions) -> Result<(), String> {
         &PoolIni::new(&options.ini, &options.admin_ini),
     )
     .map_err(|reason| format!("PHP did not start: {reason}"))?;
+    if options.repeat == 0 {
+        // PHP's settings alone are looked at.
+        let scanned = std::env::var(unread_ini::SCAN_FOLDERS).ok();
+        unread_ini::tell(&mut engine, scanned.as_deref());
+    }
     children::prepare(std::iter::empty()).map_err(|error| error.to_string())?;
     let (body, body_length) = options.read_body()?;
     let mut encoder = RequestEncoder::default();

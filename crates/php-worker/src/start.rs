@@ -13,9 +13,10 @@ use crate::ini::{self, IniPair, PoolIni};
 use crate::log::{self, Level};
 use crate::process::{self, Fork};
 use crate::sapi::{self, Engine, EngineOptions};
+use crate::unread_ini;
 
 /// Environment variables that PHP reads during its start and that scripts do not need.
-const FOR_PHP: [&str; 2] = ["PHPRC", "PHP_INI_SCAN_DIR"];
+const FOR_PHP: [&str; 2] = ["PHPRC", unread_ini::SCAN_FOLDERS];
 
 /// Starts PHP in the zygote, whose workers have the root folder `root`. Returns the engine, and
 /// `on` or the reason why opcache is off.
@@ -42,6 +43,7 @@ pub fn php(settings: &PoolSettings, root: Option<&PoolRoot>) -> Result<(Engine, 
     let for_php = FOR_PHP
         .iter()
         .filter_map(|&name| Some((name.to_owned(), std::env::var(name).ok()?)));
+    let scanned = std::env::var(unread_ini::SCAN_FOLDERS).ok();
     let while_starting: Vec<IniPair> =
         for_php.chain(settings.environment.iter().cloned()).collect();
     process::replace_environment(&while_starting);
@@ -78,7 +80,8 @@ pub fn php(settings: &PoolSettings, root: Option<&PoolRoot>) -> Result<(Engine, 
             None,
         );
     }
-    ask_opcache(engine).map_err(|error| format!("cannot read opcache's state: {error}"))
+    ask_opcache(engine, scanned.as_deref())
+        .map_err(|error| format!("cannot read opcache's state: {error}"))
 }
 
 /// The environment of scripts. Under the name of php-fpm they find what php-fpm adds as well.
@@ -238,12 +241,15 @@ mod tests {
 
 /// Reads opcache's state in a child process. A request changes PHP's state, and workers should
 /// start with the state right after PHP's start.
-fn ask_opcache(mut engine: Engine) -> io::Result<(Engine, String)> {
+fn ask_opcache(mut engine: Engine, scanned: Option<&str>) -> io::Result<(Engine, String)> {
     let (mut answer, mut question) = io::pipe()?;
     match process::fork()? {
         Fork::Child => {
             drop(answer);
             let sent = question.write_all(engine.opcache().as_bytes());
+            // The zygote goes on meanwhile.
+            drop(question);
+            unread_ini::tell(&mut engine, scanned);
             process::exit_now(i32::from(sent.is_err()))
         }
         Fork::Parent(_) => {

@@ -19,6 +19,8 @@ use crate::supervisor::pool_log::is_of_ini_parser;
 
 /// Time that PHP gets to start. Mistakes that it finds later are not told.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The words with which `howdah-php` names a file that PHP's user may not read.
+const UNREAD: &str = "PHP has not read ";
 /// Bytes that are read of what PHP says.
 const MOST_BYTES: usize = 64 * 1024;
 
@@ -63,6 +65,9 @@ pub(crate) fn mistakes(plan: &GenerationPlan, environment: &Environment) -> Vec<
 fn mistake_in(line: &str) -> Option<String> {
     if is_of_ini_parser(line.as_bytes()) {
         return Some(format!("{line}; what follows there has no effect"));
+    }
+    if let Some(unread) = line.strip_prefix("warning: ").filter(|line| line.starts_with(UNREAD)) {
+        return Some(unread.to_owned());
     }
     let line = line.strip_suffix(" in Unknown on line 0").unwrap_or(line);
     let extension = line.find("PHP Startup: Unable to load dynamic library").map(|at| &line[at..]);
@@ -150,6 +155,10 @@ mod tests {
             (
                 "Failed loading /x.so:  no such file",
                 Some("Failed loading /x.so:  no such file; PHP starts without this extension"),
+            ),
+            (
+                "warning: PHP has not read /a.ini: no; let it",
+                Some("PHP has not read /a.ini: no; let it"),
             ),
             ("notice: hello", None),
             ("", None),

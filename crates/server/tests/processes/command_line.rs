@@ -275,7 +275,12 @@ fn check_finds_mistakes_among_many_ini_files() {
     assert!(!told.contains("site shop: PHP"), "{told}");
     folder.file("conf.d/100.ini", "user_agent = agent\nsome (thing\n");
     folder.file("conf.d/101.ini", "extension = no-such-extension\n");
+    let secret = folder.file("conf.d/102.ini", "user_agent = secret\n");
+    fs::set_permissions(secret, fs::Permissions::from_mode(0o600)).unwrap();
     let told = check();
+    // Only root starts pools of other users than the file's.
+    let unread = told.matches("conf.d/102.ini: Permission denied").count();
+    assert_eq!(unread, usize::from(is_root()), "{told}");
     for expected in [
         "conf.d/100.ini on line 2; what follows there has no effect",
         "site shop: PHP Startup: Unable to load dynamic library 'no-such-extension'",
