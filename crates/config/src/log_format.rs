@@ -82,8 +82,8 @@ pub enum LogValue {
     Cookie(String),
     /// `%{NAME}e`: an environment variable that directives have set.
     Environment(String),
-    /// `%f`: the file that was found for the request, or that is missing; the URL of a redirect that
-    /// a RewriteRule has made.
+    /// `%f`: the file that was found for the request, or that is missing; the URL of a redirect
+    /// that a RewriteRule has made.
     File,
     /// `%R`: the handler of that file.
     Handler,

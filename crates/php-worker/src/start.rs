@@ -217,28 +217,6 @@ fn is_anothers(path: &Path) -> bool {
 /// Attempts at making a folder where a script may put something else at any moment.
 const ATTEMPTS: u32 = 100;
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_folder_is_made_in_place_of_a_file() {
-        let top = std::env::temp_dir().join(format!("howdah-state-{}", std::process::id()));
-        fs::create_dir(&top).unwrap();
-        let folder = top.join("sessions");
-        fs::write(&folder, "").unwrap();
-        let error = make_folder(&folder, false).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
-        make_folder(&folder, true).unwrap();
-        assert!(folder.is_dir());
-        fs::remove_dir(&folder).unwrap();
-        std::os::unix::fs::symlink("/nowhere", &folder).unwrap();
-        make_folder(&folder, true).unwrap();
-        assert!(fs::symlink_metadata(&folder).unwrap().is_dir());
-        fs::remove_dir_all(&top).unwrap();
-    }
-}
-
 /// Reads opcache's state in a child process. A request changes PHP's state, and workers should
 /// start with the state right after PHP's start.
 fn ask_opcache(mut engine: Engine, scanned: Option<&str>) -> io::Result<(Engine, String)> {
@@ -261,5 +239,27 @@ fn ask_opcache(mut engine: Engine, scanned: Option<&str>) -> io::Result<(Engine,
             }
             Ok((engine, text))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_made_in_place_of_a_file() {
+        let top = std::env::temp_dir().join(format!("howdah-state-{}", std::process::id()));
+        fs::create_dir(&top).unwrap();
+        let folder = top.join("sessions");
+        fs::write(&folder, "").unwrap();
+        let error = make_folder(&folder, false).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        make_folder(&folder, true).unwrap();
+        assert!(folder.is_dir());
+        fs::remove_dir(&folder).unwrap();
+        std::os::unix::fs::symlink("/nowhere", &folder).unwrap();
+        make_folder(&folder, true).unwrap();
+        assert!(fs::symlink_metadata(&folder).unwrap().is_dir());
+        fs::remove_dir_all(&top).unwrap();
     }
 }

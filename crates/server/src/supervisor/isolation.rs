@@ -222,8 +222,9 @@ impl PoolIsolation {
     }
 
     /// Makes the folders that the pool's mounts need, and returns what the kernel is told when the
-    /// zygote starts. `owner` is the user of the pool, `ours` this process's. `former` is the shared
-    /// memory of the zygotes before, `groups` the folders with the control groups of all pools.
+    /// zygote starts. `owner` is the user of the pool, `ours` this process's. `former` is the
+    /// shared memory of the zygotes before, `groups` the folders with the control groups of all
+    /// pools.
     ///
     /// # Errors
     /// The folders cannot be made.
