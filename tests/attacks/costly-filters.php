@@ -32,7 +32,8 @@ function prepare(): void
         <Files many.html>
         SetOutputFilter SUBSTITUTE
         SubstituteMaxLineLength 2000m
-        Substitute "s/a/$b/n"
+        Substitute "s/a/$b/nq"
+        Substitute "s/b/$b/n"
         </Files>
         <Files zeros.txt.gz>
         AddEncoding x-gzip .gz

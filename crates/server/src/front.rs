@@ -295,7 +295,7 @@ fn share(
         readers: readers(Arc::clone(&directives))?,
         compressed: CompressedCache::new(shared::MOST_COMPRESSED),
         storage: Arc::new(storage(&config, &log)),
-        clients: Clients::new(&config),
+        clients: Arc::new(Clients::new(&config)),
         challenges: Challenges::default(),
         renewals: Renewals::default(),
         reasons: SiteReasons::default(),

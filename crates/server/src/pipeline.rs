@@ -339,9 +339,9 @@ async fn settle(context: &mut RequestContext<'_, '_>, response: &mut Response) {
     let cache = context.thread.compressed_cache();
     let place = context.thread.filter_place(context.site, context.peer);
     let limits = context.thread.spool_limits(context.site);
-    let held = context.thread.held_memory(context.peer);
+    let account = context.thread.filter_account(context.peer);
     let buffer = &mut context.scratch.content;
-    let Err(error) = body::settle(response, buffer, cache, place, limits, held).await else {
+    let Err(error) = body::settle(response, buffer, cache, place, limits, &account).await else {
         return;
     };
     context.phase.set(Phase::Sending);

@@ -111,9 +111,8 @@ section! {
         spill_memory ("spill_memory"): usize as Size<usize> = 64 << 10,
             "Most forms and pages fit; a thousand slow readers still take only 64 MB.";
         /// Bytes of responses that all requests of one client hold in memory while they wait for
-        /// the client, with those that their filters take, such as compressors. Beyond it further
-        /// content goes to temporary files, whatever its length, and further filters wait; with 0
-        /// at once.
+        /// the client, with those of their compressors. Beyond it further content goes to temporary
+        /// files, whatever its length, and is not compressed; with 0 at once.
         client_memory ("client_memory"): usize as Size<usize> = 16 << 20,
             "256 responses of 64 KB. A client that opens thousands of streams and reads none of \
              them takes no more.";

@@ -40,9 +40,9 @@ pub enum Filter {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InflateLimits {
     /// DeflateInflateRatioLimit: the multiple of the input.
-    ratio: Option<u32>,
+    pub ratio: Option<u32>,
     /// DeflateInflateRatioBurst: the blocks in a row that may be over it.
-    burst: Option<u32>,
+    pub burst: Option<u32>,
 }
 
 /// A filter by its name.

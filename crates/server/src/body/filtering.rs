@@ -4,19 +4,19 @@
 //! turn between two looks at the sockets, so that other connections do not wait for them. Filters
 //! with patterns may take long for one line: they work on the threads for costly directives.
 //!
-//! A compressor takes up to megabytes. It is made at the response's first turn, and not before its
-//! memory has room in the client's account: further responses of that client wait.
+//! A compressor takes up to megabytes. It is made at the response's first turn; [`settle`] has seen
+//! to it that its memory is counted.
+//!
+//! [`settle`]: super::settle
 
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use howdah_files::FileStore;
-use howdah_htaccess::modules::filter::{Filter, OUTPUT, TransformError};
+use howdah_htaccess::modules::filter::{Filter, TransformError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Sleep, sleep};
 
 use super::filters::{Chain, have_patterns, memory};
 use super::pump::PumpError;
@@ -42,10 +42,8 @@ pub(super) struct Filtering<'t> {
     has_patterns: bool,
     /// `None` before the first turn, and while the crew has the filters.
     chain: Option<Chain>,
-    /// The memory of the filters, in the client's account.
+    /// The memory that long lines take beyond what every such filter takes.
     held: HeldMemory<'t>,
-    /// Runs while the client's account has no room.
-    full: Option<Pin<Box<Sleep>>>,
     input: Vec<u8>,
     /// The output that waits to be taken.
     pub(super) output: Vec<u8>,
@@ -76,7 +74,8 @@ struct CrewResult {
 }
 
 impl<'t> Filtering<'t> {
-    /// The filters of a response of which nothing was sent. Their memory is counted in `held`.
+    /// The filters of a response of which nothing was sent. `held` counts the memory that long
+    /// lines take.
     pub(super) fn new(
         filters: &'t [Filter],
         place: FilterPlace<'t>,
@@ -88,7 +87,6 @@ impl<'t> Filtering<'t> {
             has_patterns: have_patterns(filters),
             chain: None,
             held,
-            full: None,
             input: Vec::new(),
             output: Vec::new(),
             state: FilteringState::Ready,
@@ -133,7 +131,6 @@ impl<'t> Filtering<'t> {
     /// # Errors
     /// The event loop ends.
     pub(super) fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<Result<(), PumpError>> {
-        ready!(self.poll_memory(context));
         if self.has_patterns || matches!(self.state, FilteringState::Turn(_)) {
             return Poll::Ready(Ok(()));
         }
@@ -161,20 +158,10 @@ impl<'t> Filtering<'t> {
         }
     }
 
-    /// Waits until the filters' memory has room in the client's account.
-    fn poll_memory(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        while self.chain.is_none() && !self.held.hold_all_of(needed(self.filters)) {
-            let full = self.full.get_or_insert_with(|| Box::pin(sleep(LOOK_AGAIN)));
-            ready!(full.as_mut().poll(context));
-            self.full = None;
-        }
-        Poll::Ready(())
-    }
-
-    /// Counts the memory that the filters hold now: long lines may have made it more.
+    /// Counts the memory that long lines take.
     fn count_memory(&mut self) -> Result<(), PumpError> {
         let memory = self.chain.as_ref().map_or(0, Chain::memory);
-        match self.held.hold_all_of(memory.max(needed(self.filters))) {
+        match self.held.hold(memory.saturating_sub(usual_memory(self.filters))) {
             true => Ok(()),
             false => Err(PumpError::Memory),
         }
@@ -226,11 +213,23 @@ impl<'t> Filtering<'t> {
     /// Has the filters give out all that the content so far allows.
     ///
     /// # Errors
+    /// As [`push`](Filtering::push).
+    pub(super) fn flush(&mut self) -> Result<(), PumpError> {
+        let Some(chain) = &mut self.chain else {
+            return Ok(());
+        };
+        chain.flush();
+        self.work()
+    }
+
+    /// Has the filters give out what they can at once, where the content breaks off. Patterns take
+    /// too long for that.
+    ///
+    /// # Errors
     /// The filters failed on the content.
-    pub(super) fn flush(&mut self) -> Result<(), TransformError> {
+    pub(super) fn flush_at_once(&mut self) -> Result<(), TransformError> {
         match &mut self.chain {
-            // Patterns are for the crew.
-            Some(chain) if !(self.has_patterns && chain.has_work()) => {
+            Some(chain) if !self.has_patterns => {
                 chain.flush();
                 chain.advance(&mut self.output)
             }
@@ -274,7 +273,7 @@ pub(super) enum FilteredContent {
     TooLong(Vec<u8>),
 }
 
-/// Returns the output of `filters` for the whole of `content`. Their memory is counted in `held`.
+/// Returns the output of `filters` for the whole of `content`.
 ///
 /// # Errors
 /// The filters failed on the content, or too many responses wait for them.
@@ -282,9 +281,7 @@ pub(super) async fn filtered(
     content: Vec<u8>,
     filters: &[Filter],
     place: FilterPlace<'_>,
-    held: &mut HeldMemory<'_>,
 ) -> Result<FilteredContent, PumpError> {
-    wait_for_memory(held, filters, content.len()).await?;
     if have_patterns(filters) {
         let mut chain = Chain::new(filters);
         let job = move |_: &mut FileStore| {
@@ -301,80 +298,67 @@ pub(super) async fn filtered(
             false => FilteredContent::TooLong(content),
         });
     }
-    let mut chain = None;
-    let mut out = Vec::new();
-    let mut parts = content.chunks(TURN).peekable();
-    while let Some(part) = parts.next() {
-        // Short content needs no turn.
-        let permit = match content.len() > TURN {
+    let (mut chain, mut out) = (None, Vec::new());
+    let mut parts = content.chunks(TURN);
+    loop {
+        let is_begun = chain.is_some();
+        // Short content needs no turn, unless it grows.
+        let permit = match is_begun || content.len() > TURN {
             true => Some(turn(Arc::clone(place.turns)).await.ok_or(PumpError::Busy)?),
             false => None,
         };
         let chain = chain.get_or_insert_with(|| Chain::new(filters));
-        chain.push(part);
-        if parts.peek().is_none() {
-            chain.finish();
+        if !chain.has_work() {
+            if let Some(part) = parts.next() {
+                chain.push(part);
+            }
+            if parts.len() == 0 {
+                chain.finish();
+            }
         }
-        if !advance_to_end(chain, &mut out)? {
+        let mut part = Vec::new();
+        chain.advance(&mut part)?;
+        out.append(&mut part);
+        if out.len() > MOST_FILTERED {
             return Ok(FilteredContent::TooLong(content));
+        }
+        if parts.len() == 0 && !chain.has_work() {
+            return Ok(FilteredContent::Whole(out));
         }
         if permit.is_some() {
             tokio::task::yield_now().await;
         }
     }
-    if content.is_empty() {
-        let chain = chain.get_or_insert_with(|| Chain::new(filters));
-        chain.finish();
-        advance_to_end(chain, &mut out)?;
-    }
-    Ok(FilteredContent::Whole(out))
 }
 
-/// Works until nothing is left to do. `false`: the output is too long for memory.
+/// Works until nothing is left to do. `false`: the output is too long for memory, or took too much
+/// work for one job.
 fn advance_to_end(chain: &mut Chain, out: &mut Vec<u8>) -> Result<bool, TransformError> {
-    let mut part = Vec::new();
-    while chain.has_work() {
+    for _ in 0..MOST_STEPS {
         if out.len() > MOST_FILTERED {
             return Ok(false);
         }
+        let mut part = Vec::new();
         chain.advance(&mut part)?;
         out.append(&mut part);
-    }
-    Ok(true)
-}
-
-/// Waits until content of `length` bytes and the memory of its filters have room in the client's
-/// account. Short content passes its filters at once, and does not wait.
-///
-/// # Errors
-/// There is no room for a long time.
-pub(super) async fn wait_for_memory(
-    held: &mut HeldMemory<'_>,
-    filters: &[Filter],
-    length: usize,
-) -> Result<(), PumpError> {
-    let mut left = MOST_LOOKS;
-    while length > TURN && !held.hold_all_of(needed(filters) + 2 * length) {
-        left -= 1;
-        if left == 0 {
-            return Err(PumpError::Memory);
+        if !chain.has_work() {
+            return Ok(true);
         }
-        sleep(LOOK_AGAIN).await;
     }
-    Ok(())
+    Ok(false)
 }
 
 /// Returns the bytes of memory that a response with these filters takes, about.
-fn needed(filters: &[Filter]) -> usize {
-    memory(filters) + 2 * OUTPUT
+pub(super) fn usual_memory(filters: &[Filter]) -> usize {
+    memory(filters) + SLACK
 }
 
+/// The buffers of a response with filters, and lines of some length.
+const SLACK: usize = 256 * 1024;
 /// The longest output of filters that is kept in memory as a whole.
 const MOST_FILTERED: usize = 4 << 20;
-/// Time after which a response looks again whether there is room for its filters.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// Looks of a response that waits before its head: half a minute.
-const MOST_LOOKS: u32 = 600;
+/// Times that a chain advances in one job of the crew.
+const MOST_STEPS: u32 = 256;
 
 /// Has this task run again after the event loop has looked at the sockets.
 pub(super) fn rest(context: &mut Context<'_>) {

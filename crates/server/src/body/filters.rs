@@ -77,12 +77,15 @@ impl Chain {
         self.steps.iter().any(ChainStep::has_work)
     }
 
-    /// Works until `out` has [`OUTPUT`] bytes or more, or nothing is left to do.
+    /// Works until `out` has [`OUTPUT`] bytes or more, or nothing is left to do, or the filters
+    /// have made a few times as much for one another.
     ///
     /// # Errors
     /// A filter failed.
     pub(super) fn advance(&mut self, out: &mut Vec<u8>) -> Result<(), TransformError> {
+        let mut between = 0;
         while out.len() < OUTPUT
+            && between < MOST_BETWEEN
             && let Some(at) = self.steps.iter().rposition(ChainStep::has_work)
         {
             match &mut self.steps[at..] {
@@ -93,6 +96,7 @@ impl Chain {
                     if let Some(then) = step.work(&mut next.input)? {
                         next.then = Some(then);
                     }
+                    between += next.input.len();
                 }
                 [] => {}
             }
@@ -135,6 +139,10 @@ impl ChainStep {
         Ok(then)
     }
 }
+
+/// Bytes that filters of a chain make for one another in one turn: compressing them takes some
+/// milliseconds.
+const MOST_BETWEEN: usize = 2 * OUTPUT;
 
 /// Returns whether one of the filters matches patterns, which may take long for few bytes.
 pub(super) fn have_patterns(filters: &[Filter]) -> bool {
@@ -239,6 +247,26 @@ mod tests {
         fn memory(&self) -> usize {
             0
         }
+    }
+
+    #[test]
+    fn a_turn_is_short_also_where_little_comes_out() {
+        let zeros = vec![0; 8 << 20];
+        let packed = content(&[Filter::Deflate], &[&zeros]);
+        let mut chain = Chain::new(&[any_ratio(), Filter::Deflate]);
+        let (mut turns, mut out) = (0, Vec::new());
+        chain.push(&packed);
+        chain.finish();
+        while chain.has_work() {
+            chain.advance(&mut out).unwrap();
+            turns += 1;
+        }
+        assert!(out.len() < OUTPUT && turns > 20, "{turns} turns");
+        assert!(content(&[any_ratio()], &[&out]) == zeros);
+    }
+
+    fn any_ratio() -> Filter {
+        Filter::Inflate(InflateLimits { ratio: Some(u32::MAX), burst: None })
     }
 
     #[test]

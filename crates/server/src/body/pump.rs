@@ -65,7 +65,7 @@ pub(crate) enum PumpError {
     Filter(TransformError),
     /// Too many responses wait for the threads that their filters work on.
     Busy,
-    /// The client's responses hold `client_memory` already, and its filters need more.
+    /// The client's responses hold `client_memory` already, and a long line needs more.
     Memory,
     /// A file has fewer bytes than the head promised.
     ShortFile,
@@ -244,7 +244,7 @@ impl Pump<'_> {
     /// The content breaks off. The client gets what has come so far, and then no end.
     fn fail(&mut self, error: PumpError) -> Result<(), PumpError> {
         if let Some(mut filtering) = self.filtering.take() {
-            filtering.filters.flush()?;
+            filtering.filters.flush_at_once()?;
             self.spool_output(&mut filtering);
         }
         self.failure = Some(error);

@@ -6,13 +6,13 @@ use std::task::Poll;
 
 use howdah_files::CompressedCache;
 
-use super::filtering::{FilterPlace, FilteredContent, filtered, wait_for_memory};
+use super::filtering::{FilterPlace, FilteredContent, TURN, filtered, usual_memory};
 use super::filters::coding;
 use super::pump::{PumpError, of_file};
 use super::residence::Residence;
 use super::source::{AvailableContent, Body, BodySource};
 use super::spool::SpoolLimits;
-use crate::net::HeldMemory;
+use crate::net::FilterAccount;
 use crate::pipeline::Response;
 
 /// Output of a script up to this length is copied out when the script has ended, so that its slot
@@ -22,8 +22,9 @@ const SCRIPT: usize = 64 * 1024;
 const STORED: u64 = 1 << 20;
 
 /// Filters the content of `response`, if it is short and available. `buffer` lends its memory to a
-/// script's output; `place` is where the filters work, and `held` counts their memory. Content that
-/// becomes too long in them stays as it is, to be filtered while it is sent.
+/// script's output; `place` is where the filters work. Content that is long, or becomes so, is
+/// filtered while it is sent. The memory of its filters is counted in `account`; where that has no
+/// room for a compressor, the content is sent as it is.
 ///
 /// # Errors
 /// The content cannot be read; nothing was sent yet.
@@ -34,60 +35,64 @@ pub(crate) async fn settle(
     cache: &CompressedCache,
     place: FilterPlace<'_>,
     limits: &SpoolLimits,
-    mut held: HeldMemory<'_>,
+    account: &FilterAccount,
 ) -> Result<(), PumpError> {
     if let Body::Script(_) = response.body {
         let available = poll_fn(|context| Poll::Ready(response.body.poll_available(context))).await;
-        return match available {
-            Poll::Pending => Ok(()),
-            Poll::Ready(Err(error)) => Err(PumpError::Source(error)),
-            Poll::Ready(Ok(available)) => {
-                settle_script(response, buffer, available, place, &mut held).await
+        match available {
+            Poll::Ready(Err(error)) => return Err(PumpError::Source(error)),
+            Poll::Ready(Ok(available)) if available.is_last => {
+                return settle_script(response, buffer, available, place, account).await;
             }
-        };
-    }
-    let length = response.body.length().filter(|length| *length <= STORED);
-    let Some(length) = length.filter(|_| response.body.is_stored()) else {
+            Poll::Pending | Poll::Ready(Ok(_)) => hold_memory(response, account, 0),
+        }
         return Ok(());
-    };
+    }
     if response.filters.is_empty() {
         return Ok(());
     }
-    let kept = response.representation.as_ref().zip(coding(&response.filters));
-    if let Some((representation, coding)) = kept
-        && let Some(content) = cache.find(representation, coding)
+    let length = response.body.length().filter(|length| *length <= STORED);
+    let Some(length) = length.filter(|_| response.body.is_stored()) else {
+        hold_memory(response, account, 0);
+        return Ok(());
+    };
+    let kept = response.representation.clone().zip(coding(&response.filters));
+    if let Some((representation, coding)) = &kept
+        && let Some(content) = cache.find(representation, *coding)
     {
         response.body = Body::shared(content);
         response.filters.clear();
         return Ok(());
     }
-    // Nothing is read before its memory has room.
-    Box::pin(wait_for_memory(&mut held, &response.filters, length as usize)).await?;
-    let plain = Box::pin(read(&mut response.body, limits)).await?;
-    // Another response may have made the content meanwhile.
-    let made =
-        kept.and_then(|(representation, coding)| cache.share(representation, coding, &plain));
-    if let Some(content) = made {
-        response.body = Body::shared(content);
-        response.filters.clear();
+    // Nothing is read before its memory is counted.
+    hold_memory(response, account, length as usize);
+    if response.filters.is_empty() {
         return Ok(());
     }
-    let content = match Box::pin(filtered(plain, &response.filters, place, &mut held)).await? {
-        FilteredContent::Whole(content) => content,
-        FilteredContent::TooLong(plain) => {
-            response.body = Body::whole(plain.into());
-            return Ok(());
-        }
+    let plain = Box::pin(read(&mut response.body, limits)).await?;
+    // Another response may have made the content meanwhile.
+    let made = kept
+        .as_ref()
+        .and_then(|(representation, coding)| cache.share(representation, *coding, &plain));
+    let content = match made {
+        Some(content) => content,
+        None => match Box::pin(filtered(plain, &response.filters, place)).await? {
+            FilteredContent::TooLong(plain) => {
+                response.body = Body::whole(plain.into());
+                return Ok(());
+            }
+            FilteredContent::Whole(content) => {
+                let content = content.into();
+                if let Some((representation, coding)) = &kept {
+                    cache.keep(representation, *coding, &content);
+                }
+                content
+            }
+        },
     };
-    response.body = match kept {
-        Some((representation, coding)) => {
-            let content = content.into();
-            cache.keep(representation, coding, &content);
-            Body::shared(content)
-        }
-        None => Body::whole(content.into()),
-    };
+    response.body = Body::shared(content);
     response.filters.clear();
+    response.filter_memory = None;
     Ok(())
 }
 
@@ -97,11 +102,9 @@ async fn settle_script(
     buffer: &mut Vec<u8>,
     available: AvailableContent,
     place: FilterPlace<'_>,
-    held: &mut HeldMemory<'_>,
+    account: &FilterAccount,
 ) -> Result<(), PumpError> {
-    if !available.is_last {
-        return Ok(());
-    }
+    hold_memory(response, account, available.bytes.max(1));
     if available.bytes > SCRIPT {
         // A script's own Content-Length may be wrong; the bytes that are there are not.
         response.body.set_length(available.bytes as u64);
@@ -115,9 +118,12 @@ async fn settle_script(
         response.body.consume(available.bytes);
     }
     if !response.filters.is_empty() {
-        content = match Box::pin(filtered(content, &response.filters, place, held)).await? {
+        // The slot is for others: filters may wait for their turn.
+        response.body.release();
+        content = match Box::pin(filtered(content, &response.filters, place)).await? {
             FilteredContent::Whole(content) => {
                 response.filters.clear();
+                response.filter_memory = None;
                 content
             }
             FilteredContent::TooLong(content) => content,
@@ -125,6 +131,21 @@ async fn settle_script(
     }
     response.body = Body::Buffer(content, 0);
     Ok(())
+}
+
+/// Counts the memory that the filters of content of `length` bytes take. Where the client's
+/// responses have as much as they may, the content is not compressed; other filters take little.
+fn hold_memory(response: &mut Response, account: &FilterAccount, length: usize) {
+    // Short content is through at once.
+    let is_short = (1..=TURN).contains(&length);
+    if response.filters.is_empty() || is_short {
+        return;
+    }
+    let memory = usual_memory(&response.filters) + 2 * length;
+    response.filter_memory = account.hold(memory).map(Box::new);
+    if response.filter_memory.is_none() {
+        response.leave_plain();
+    }
 }
 
 /// Returns all of the content of a stored body.

@@ -57,7 +57,7 @@ pub(crate) struct FrontShared {
     pub(crate) log: Arc<ErrorLog>,
     pub(crate) access: SiteLogs<LogWriter>,
     /// The connections and requests of each client.
-    pub(crate) clients: Clients,
+    pub(crate) clients: Arc<Clients>,
     /// The challenges of authorities for certificates that are answered.
     pub(crate) challenges: Challenges,
     /// The next renewals of certificates that are ordered.

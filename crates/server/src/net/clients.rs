@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use howdah_config::{Config, Count, Rate};
 
-pub(crate) use self::held_memory::HeldMemory;
+pub(crate) use self::held_memory::{FilterAccount, FilterMemory, HeldMemory};
 
 /// Connections that no client is refused because of `"auto"`, where the server may have many more.
 const FEW: usize = 256;
@@ -130,7 +130,7 @@ impl Clients {
             state: RandomState::new(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             held: (0..held_memory::ACCOUNTS).map(|_| AtomicUsize::new(0)).collect(),
-            // With one byte, those who count as a whole account come one after the other.
+            // With one byte, those that count as a whole account come one after the other.
             most_held: limits.client_memory.max(1),
             began: Instant::now(),
         }

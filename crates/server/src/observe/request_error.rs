@@ -315,8 +315,7 @@ impl RequestError {
                 return Some(situation.error(Culprit::Site, status, why));
             }
             PumpError::Memory => {
-                let status = Some(Status::SERVICE_UNAVAILABLE);
-                return Some(situation.error_of_client(Culprit::Client, status, NO_MEMORY));
+                return Some(situation.error_of_client(Culprit::Client, None, NO_MEMORY));
             }
             PumpError::ShortFile => {
                 "the file became shorter while it was sent; its response was broken off".to_owned()
@@ -366,8 +365,8 @@ const SILENT: &str = "it sent nothing for longer than `request_timeout`, and tha
     that it may have set, and is ended";
 const TAKES_TOO_LITTLE: &str =
     "nothing was taken for `send_timeout`, or less than `send_rate`; the response was broken off";
-const NO_MEMORY: &str = "the responses of this client hold `client_memory` already, and the \
-    filters of this one have no room; it was given up";
+const NO_MEMORY: &str = "the responses of this client hold `client_memory` already, and there is \
+    no room for a long line that is replaced; the response was broken off";
 const NOT_BEGUN: &str = "no worker became free within `queue_timeout`";
 
 impl fmt::Display for RequestError {

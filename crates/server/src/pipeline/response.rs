@@ -8,6 +8,7 @@ use howdah_http::{Fields, Method, Request, ResponseHead, SharedHead, Status};
 use howdah_site::Ruled;
 
 use crate::body::{Body, BodySource, Trailers, Tunnel};
+use crate::net::FilterMemory;
 
 /// A response before it is encoded for a protocol.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub(crate) struct Response {
     pub(crate) body: Body,
     /// The filters that the content passes, in this order.
     pub(crate) filters: Vec<Filter>,
+    /// The memory of these filters, in the client's account.
+    pub(crate) filter_memory: Option<Box<FilterMemory>>,
     /// The file whose content this is. Compressed content can be kept with the file.
     pub(crate) representation: Option<Rc<Representation>>,
     /// The time when the file was modified, in microseconds since 1970.
@@ -62,6 +65,7 @@ impl Response {
             head,
             body,
             filters: Vec::new(),
+            filter_memory: None,
             representation: None,
             length_hint: None,
             modified: None,
@@ -76,6 +80,26 @@ impl Response {
     pub(crate) fn own_head(&mut self) {
         if !matches!(self.head, Head::Own(_)) {
             self.head = Head::Own(self.head.get().clone());
+        }
+    }
+
+    /// Has the content sent without being compressed. What the head says of its coding is taken
+    /// back; it still varies with the client's codings.
+    pub(crate) fn leave_plain(&mut self) {
+        while let Some(Filter::Deflate | Filter::Brotli | Filter::Zstandard) = self.filters.last() {
+            self.filters.pop();
+            self.own_head();
+            let Head::Own(head) = &mut self.head else {
+                return;
+            };
+            let codings = head.fields.value(b"content-encoding").unwrap_or_default();
+            let before = memchr::memrchr(b',', codings).map(|at| codings[..at].to_vec());
+            match before {
+                Some(before) => head.fields.set(b"Content-Encoding", before.trim_ascii_end()),
+                None => _ = head.fields.remove(b"Content-Encoding"),
+            }
+            // It is that of the compressed content.
+            head.fields.remove(b"ETag");
         }
     }
 

@@ -85,11 +85,14 @@ impl Transformer {
         let config = Arc::clone(&self.config);
         let mut pieces = vec![Cow::Borrowed(line)];
         for substitution in &config.substitutions {
-            let mut next = Vec::with_capacity(pieces.len());
+            let mut next = LinePieces {
+                pieces: Vec::with_capacity(pieces.len()),
+                length: 0,
+            };
             for piece in pieces {
                 self.piece(substitution, piece, &mut next)?;
             }
-            pieces = next;
+            pieces = next.pieces;
         }
         pieces.iter().for_each(|piece| out.extend_from_slice(piece));
         Ok(())
@@ -102,7 +105,7 @@ impl Transformer {
         &mut self,
         substitution: &Substitution,
         piece: Cow<'l, [u8]>,
-        next: &mut Vec<Cow<'l, [u8]>>,
+        next: &mut LinePieces<'l>,
     ) -> Result<(), TransformError> {
         let lower = substitution.is_caseless_text().then(|| piece.to_ascii_lowercase());
         let mut at = 0;
@@ -118,8 +121,11 @@ impl Transformer {
                 Replacement::Template(text) => substitute(text, &self.captures, &mut changed),
             }
             cuts.push(changed.len());
-            if changed.len() > self.longest {
+            if next.length + changed.len() > self.longest {
                 return Err(TOO_LONG);
+            }
+            if substitution.quick && next.pieces.len() + cuts.len() > MOST_PIECES {
+                return Err(TOO_MANY);
             }
             at += end;
             if start == end {
@@ -133,7 +139,7 @@ impl Transformer {
             return Ok(());
         }
         changed.extend_from_slice(&piece[at..]);
-        if changed.len() > self.longest {
+        if next.length + changed.len() > self.longest {
             return Err(TOO_LONG);
         }
         if !substitution.quick {
@@ -184,6 +190,20 @@ impl Transformer {
     }
 }
 
+/// A line in pieces: those that a quick substitution has made are apart.
+struct LinePieces<'l> {
+    pieces: Vec<Cow<'l, [u8]>>,
+    /// Bytes of all of them.
+    length: usize,
+}
+
+impl<'l> LinePieces<'l> {
+    fn push(&mut self, piece: Cow<'l, [u8]>) {
+        self.length += piece.len();
+        self.pieces.push(piece);
+    }
+}
+
 impl Transform for Transformer {
     fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<usize, TransformError> {
         Transformer::push(self, input, out)
@@ -204,8 +224,13 @@ impl Transform for Transformer {
 }
 
 const TOO_LONG: TransformError = TransformError("a line is longer than SubstituteMaxLineLength");
+const TOO_MANY: TransformError =
+    TransformError("the flag q of Substitute cuts a line into too many pieces");
 const EXHAUSTED: TransformError =
     TransformError("a regular expression of Substitute takes too many steps on a line");
+
+/// Pieces of a line that the flag `q` makes at most. Each takes some dozens of bytes.
+const MOST_PIECES: usize = 100_000;
 
 /// The work for a response, in bytes that captures copy.
 const BUDGET: u64 = 64 * 1024 * 1024;

@@ -2,12 +2,14 @@
 
 use std::hash::BuildHasher;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Clients;
 
 /// Accounts of all clients together. Clients share one by chance, which nobody can bring about: the
-/// hash has a secret key. They have less memory together then, and lose nothing else.
+/// hash has a secret key. They have less memory together then: more of their content is in files,
+/// or not compressed. They lose nothing else.
 pub(super) const ACCOUNTS: usize = 4096;
 
 /// Bytes in a client's account, until dropped.
@@ -34,12 +36,6 @@ impl<'c> HeldMemory<'c> {
         is_counted
     }
 
-    /// As [`hold`](HeldMemory::hold), for a holder that cannot do with less: one that wants more
-    /// than a whole account counts as all of it.
-    pub(crate) fn hold_all_of(&mut self, bytes: usize) -> bool {
-        self.hold(bytes.min(self.clients.most_held))
-    }
-
     /// No bytes, in the same account.
     pub(crate) fn beside(&self) -> HeldMemory<'c> {
         HeldMemory::of(self.clients, self.client)
@@ -49,6 +45,40 @@ impl<'c> HeldMemory<'c> {
 impl Drop for HeldMemory<'_> {
     fn drop(&mut self) {
         self.hold(0);
+    }
+}
+
+/// A client's account, for the filters of its responses.
+#[derive(Debug, Clone)]
+pub(crate) struct FilterAccount {
+    clients: Arc<Clients>,
+    client: IpAddr,
+}
+
+/// The memory of a response's filters in its client's account, until dropped.
+#[derive(Debug)]
+pub(crate) struct FilterMemory {
+    account: FilterAccount,
+    bytes: usize,
+}
+
+impl FilterAccount {
+    pub(crate) fn new(clients: &Arc<Clients>, client: IpAddr) -> FilterAccount {
+        FilterAccount { clients: Arc::clone(clients), client }
+    }
+
+    /// Counts `bytes`. `None` where the account has no room for them. More than a whole account
+    /// counts as all of it.
+    pub(crate) fn hold(&self, bytes: usize) -> Option<FilterMemory> {
+        let bytes = bytes.min(self.clients.most_held);
+        let is_counted = self.clients.hold(self.client, 0, bytes);
+        is_counted.then(|| FilterMemory { account: self.clone(), bytes })
+    }
+}
+
+impl Drop for FilterMemory {
+    fn drop(&mut self) {
+        self.account.clients.hold(self.account.client, self.bytes, 0);
     }
 }
 
@@ -89,6 +119,13 @@ mod tests {
         // One of them has another account: all that share this one would be a strange chance.
         assert!((0..50).any(|number| of(&format!("192.0.2.{number}")).hold(1)));
         drop(two);
+        // Filters that need more than an account count as all of it.
+        let clients = Arc::new(clients);
+        let account = FilterAccount::new(&clients, "192.0.2.1".parse().expect("an address"));
+        let first = account.hold(5000).expect("there is room");
+        assert!(account.hold(1).is_none());
+        drop(first);
+        drop(account.hold(1000).expect("there is room"));
         assert!(clients.held.iter().all(|held| held.load(Ordering::Relaxed) == 0));
     }
 }

@@ -95,6 +95,17 @@ fn no_line_is_longer_than_memory_allows() {
 }
 
 #[test]
+fn a_line_in_pieces_is_no_longer_than_one_in_whole() {
+    // Ten pieces, of which each would be short enough.
+    let both = "SubstituteMaxLineLength 100\nSubstitute s/a/bb/nq\nSubstitute s/b/cccccc/n";
+    assert_eq!(through(both, &["aaaaaaaaaa\n"]), Err(TOO_LONG));
+    assert_eq!(through(both, &["aaaaa\n"]).unwrap(), format!("{}\n", "c".repeat(60)));
+    let quick = "Substitute s/a/b/nq";
+    assert_eq!(through(quick, &["a".repeat(60_000).as_str()]), Err(TOO_MANY));
+    assert_eq!(through(quick, &["a".repeat(40_000).as_str()]).unwrap(), "b".repeat(40_000));
+}
+
+#[test]
 fn folders_below_come_first() {
     let (base, add) = (settings("Substitute s/a/b/"), settings("Substitute s/a/c/"));
     let inherit = settings("Substitute s/a/c/\nSubstituteInheritBefore on");

@@ -4,19 +4,18 @@ use howdah_htaccess::modules::filter::{ContentFilter, Transform};
 
 use super::*;
 
+fn unpack() -> Filter {
+    Filter::Inflate(InflateLimits::default())
+}
+
 #[test]
 fn filters_give_out_what_they_hold_when_the_source_pauses() {
     let steps = [Turn::Say(b"abc"), Turn::Sleep(60), Turn::Say(b"def")];
-    let both = [Filter::Deflate, Filter::Inflate(InflateLimits::default())];
+    let both = [Filter::Deflate, unpack()];
     let pumped = pump(Scripted::body(&steps), &both, None, 2);
     assert_eq!(pumped.text(), "abcdef");
     assert_eq!(pumped.sink.taken.len(), 2, "the first part went during the pause");
-    let broken = pump(
-        Scripted::body(&[Turn::Say(b"no gzip")]),
-        &[Filter::Inflate(InflateLimits::default())],
-        None,
-        0,
-    );
+    let broken = pump(Scripted::body(&[Turn::Say(b"no gzip")]), &[unpack()], None, 0);
     assert!(matches!(broken.result, Err(PumpError::Filter(_))), "{:?}", broken.result);
 }
 
@@ -84,29 +83,23 @@ fn a_response_whose_client_takes_nothing_keeps_no_other_from_its_turn() {
     assert!(matches!(second.poll_turn(&mut context), Poll::Ready(Ok(()))));
 }
 
+/// Output that a filter gives out when the source pauses may be text for patterns.
 #[test]
-fn filters_wait_for_room_in_the_account_of_their_client() {
-    let (turns, crew, clients) = (Arc::new(Semaphore::new(2)), crew(), clients(600 << 10));
-    let filtering = || Filtering::new(&[Filter::Deflate], place(&turns, &crew), held(&clients));
-    let runtime = Builder::new_current_thread().enable_all().build().expect("an event loop");
-    runtime.block_on(async {
-        let (mut first, mut second) = (filtering(), filtering());
-        poll_fn(|context| first.poll_turn(context)).await.expect("there is room");
-        first.room(3).copy_from_slice(b"abc");
-        first.push(3).expect("it is compressed");
-        let waits = poll_fn(|context| Poll::Ready(second.poll_turn(context).is_pending()));
-        assert!(waits.await, "a second compressor has no room");
-        first.release();
-        let turn = poll_fn(|context| second.poll_turn(context));
-        let room = tokio::time::timeout(Duration::from_secs(30), turn).await;
-        room.expect("there is room in time").expect("there is room");
-    });
+fn patterns_do_not_work_on_the_event_loop_when_the_source_pauses() {
+    let filters = [Filter::Deflate, unpack(), Filter::Substitute(Arc::new(Capitals))];
+    let steps = [Turn::Say(b"abc"), Turn::Sleep(60), Turn::Say(b"def")];
+    let pumped = pump(Scripted::body(&steps), &filters, None, 2);
+    assert_eq!(pumped.text(), "ABCDEF!", "{:?}", pumped.result);
+    assert_eq!(pumped.sink.taken[0], b"ABC", "the first part went during the pause");
+    let broken = [Turn::Say(b"abc"), Turn::Break];
+    let pumped = pump(Scripted::body(&broken), &filters, None, 0);
+    assert!(matches!(pumped.result, Err(PumpError::Source(_))), "{:?}", pumped.result);
 }
 
 #[test]
 fn responses_with_filters_take_turns() {
     let content: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
-    let filters = [Filter::Deflate, Filter::Inflate(InflateLimits::default())];
+    let filters = [Filter::Deflate, unpack()];
     let (limits, crew, clients) = (limits(), crew(), clients(1 << 20));
     let turns = Arc::new(Semaphore::new(1));
     let runtime = Builder::new_current_thread()
