@@ -7,7 +7,7 @@
 //! A compressor takes up to megabytes. It is made at the response's first turn; [`settle`] has seen
 //! to it that its memory is counted.
 //!
-//! [`settle`]: super::settle
+//! [`settle`]: mod@super::settle
 
 use std::future::Future;
 use std::pin::{Pin, pin};
