@@ -92,9 +92,16 @@ impl<'s> Spool<'s> {
         if self.tail.is_none() {
             return Ok(limits.file > 0 || self.memory.len() - self.sent < limits.memory);
         }
-        self.hand_over();
-        // A write that was begun just now has no waker yet, and may have ended already.
-        self.poll_job(context)?;
+        loop {
+            self.hand_over();
+            // A write that was begun just now has no waker yet, and may have ended already. Then
+            // the bytes that have come meanwhile can be written: nobody would wake us for them.
+            self.poll_job(context)?;
+            let is_idle = |tail: &Tail| tail.job.is_none() && !tail.is_refused;
+            if !self.tail.as_ref().is_some_and(|it| is_idle(it) && it.pending.len() >= PIECE) {
+                break;
+            }
+        }
         Ok(self.tail.as_ref().is_none_or(|tail| {
             let length = tail.written + tail.writing + tail.pending.len() as u64;
             tail.pending.len() < PIECE && length < limits.file
