@@ -367,7 +367,8 @@ mod tests {
             assert_eq!(own.mistake, None);
             Rules::below(above, own)
         };
-        let many: String = (0..20_000).map(|number| format!("RewriteRule ^a{number} /b\n")).collect();
+        let many: String =
+            (0..20_000).map(|number| format!("RewriteRule ^a{number} /b\n")).collect();
         let root = rules(None, &many);
         for (text, is_refused) in [
             ("RewriteEngine On", false),

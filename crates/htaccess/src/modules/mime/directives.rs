@@ -36,9 +36,7 @@ fn remove(
         let name = extension(word);
         match aspect {
             // The type is removed from the server's own table as well.
-            Aspect::MediaType => {
-                layer.extension(name).media_type = Some(Arc::default())
-            }
+            Aspect::MediaType => layer.extension(name).media_type = Some(Arc::default()),
             _ => {
                 if aspect == Aspect::Handler {
                     layer.extension(name.clone()).unhandled = true;

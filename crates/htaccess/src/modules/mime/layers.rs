@@ -44,7 +44,11 @@ impl ExtensionLayers {
     /// Returns how many extensions [`merge`](ExtensionLayers::merge) copies.
     pub(super) fn copied(base: &ExtensionLayers, add: &ExtensionLayers) -> usize {
         let parts = [(base, MOST_LAYERS), (add, 2)];
-        parts.iter().filter(|(part, most)| part.0.len() >= *most).map(|(part, _)| part.count()).sum()
+        parts
+            .iter()
+            .filter(|(part, most)| part.0.len() >= *most)
+            .map(|(part, _)| part.count())
+            .sum()
     }
 
     /// Returns the meaning of an extension, given in lower case.
