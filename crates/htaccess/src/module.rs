@@ -12,9 +12,9 @@ pub trait ModuleConfig: Merge {
     /// Makes what the first request would have to wait for.
     fn prepare(&self) {}
 
-    /// Returns how many entries are copied where the configuration is merged with that of another
-    /// folder. What both share, such as lists of redirects, does not count.
-    fn copied(&self) -> usize {
+    /// Returns how many entries [`merge`](Merge::merge) copies of these two configurations. What
+    /// the result shares with them, such as lists of redirects, does not count.
+    fn copied(_base: &Self, _add: &Self) -> usize {
         0
     }
 }

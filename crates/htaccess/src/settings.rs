@@ -51,7 +51,7 @@ macro_rules! settings {
                 let sections = [self, add].map(|part| part.files.len() + part.conditions.len());
                 sections.iter().sum::<usize>() / POINTERS
                     $(+ match (&self.$field, &add.$field) {
-                        (Some(base), Some(add)) => base.copied() + add.copied(),
+                        (Some(base), Some(add)) => ModuleConfig::copied(&**base, &**add),
                         _ => 0,
                     })*
             }

@@ -27,7 +27,8 @@ pub(crate) struct Footprint {
     resting: u64,
     /// Bytes that scripts needed at most lately.
     peak: u64,
-    /// No script has ended here yet: `peak` was measured by a former generation.
+    /// No script has ended here yet: `peak` was measured in a former zygote, of this generation
+    /// or of the one before.
     is_former: bool,
     /// Looks at which scripts ran and none had ended yet.
     looks: u32,
@@ -62,7 +63,7 @@ impl Footprint {
         self.peak = peak.max(self.peak - forgotten);
     }
 
-    /// Takes what a former generation has measured for the truth until something is measured here.
+    /// Takes what was measured in a former zygote for the truth until something is measured here.
     pub(crate) fn recall(&mut self, former: MeasuredMemory) {
         (self.resting, self.peak, self.is_former) = (former.resting, former.script, true);
     }
@@ -118,7 +119,8 @@ pub struct MemorySum {
     pub(crate) runnable: usize,
     /// Less is available than should stay free.
     pub is_short: bool,
-    /// `per_worker` is what a former generation of the pool has measured.
+    /// `per_worker` was measured in a former zygote of the pool, of this generation or of the one
+    /// before.
     pub is_former: bool,
 }
 

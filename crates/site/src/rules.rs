@@ -326,22 +326,25 @@ mod tests {
             assert_eq!(own.mistake, None);
             Rules::below(above, own)
         };
-        let many = |line: &str| -> String {
-            (0..3000)
+        let many = |line: &str, count: usize| -> String {
+            (0..count)
                 .map(|number| line.replace("{n}", &number.to_string()) + "\n")
                 .collect()
         };
-        for (line, is_refused) in [
-            ("SetEnv v{n} x", true),
-            ("AddType text/x .e{n}", true),
-            ("FilterDeclare f{n}", true),
+        for (line, count, is_refused) in [
+            ("SetEnv v{n} x", 3000, true),
+            ("FilterDeclare f{n}", 3000, true),
+            // Pointers to them are copied.
+            ("Header set X-Name {n}", 24_007, true),
+            ("Header set X-Name {n}", 15_000, false),
             // These are shared.
-            ("Redirect /a{n} /b", false),
-            ("SetEnvIf User-Agent a{n} b", false),
-            ("RewriteRule ^a{n} /b", false),
-            ("Deny from 10.0.0.1", false),
+            ("AddType text/x .e{n}", 20_000, false),
+            ("Redirect /a{n} /b", 20_000, false),
+            ("SetEnvIf User-Agent a{n} b", 20_000, false),
+            ("RewriteRule ^a{n} /b", 20_000, false),
+            ("Deny from 10.0.0.1", 20_000, false),
         ] {
-            let text = many(line);
+            let text = many(line, count);
             let root = rules(None, &text);
             assert_eq!(root.mistake(), None, "a file alone is copied by nobody");
             let other = rules(Some(&root), "php_value a b");
@@ -354,6 +357,32 @@ mod tests {
                 let below = rules(Some(&same), "php_value a b");
                 assert!(below.mistake().is_some(), "and what is below is covered, too");
             }
+        }
+    }
+
+    #[test]
+    fn many_rules_are_copied_for_folders_that_inherit_them_only() {
+        let rules = |above: Option<&Rc<Rules>>, text: &str| {
+            let own = Arc::new(compile(text.as_bytes(), &CompileContext::default()));
+            assert_eq!(own.mistake, None);
+            Rules::below(above, own)
+        };
+        let many: String =
+            (0..20_000).map(|number| format!("RewriteRule ^a{number} /b\n")).collect();
+        let root = rules(None, &many);
+        for (text, is_refused) in [
+            ("RewriteEngine On", false),
+            ("RewriteEngine Off", false),
+            ("RewriteOptions Inherit", true),
+            ("RewriteOptions InheritBefore", true),
+        ] {
+            assert_eq!(rules(Some(&root), text).mistake().is_some(), is_refused, "{text}");
+        }
+        let passed_on = rules(None, &format!("RewriteOptions InheritDown\n{many}"));
+        for (text, is_refused) in
+            [("RewriteEngine On", true), ("RewriteOptions IgnoreInherit", false)]
+        {
+            assert_eq!(rules(Some(&passed_on), text).mistake().is_some(), is_refused, "{text}");
         }
     }
 

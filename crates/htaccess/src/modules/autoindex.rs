@@ -181,9 +181,13 @@ impl ModuleConfig for Config {
         true
     }
 
-    fn copied(&self) -> usize {
-        (self.icons.len() + self.alts.len() + self.descriptions.len() + self.ignored.len())
-            / POINTERS
+    fn copied(base: &Config, add: &Config) -> usize {
+        let items = |part: &Config| part.icons.len() + part.alts.len() + part.descriptions.len();
+        let ignored = match add.forgets_ignored {
+            true => add.ignored.len(),
+            false => base.ignored.len() + add.ignored.len(),
+        };
+        (items(base) + items(add) + ignored) / POINTERS
     }
 }
 

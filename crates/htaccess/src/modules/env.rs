@@ -63,8 +63,9 @@ impl ModuleConfig for Config {
         true
     }
 
-    fn copied(&self) -> usize {
-        self.variables.len() + self.unset.len()
+    /// The names that a folder unsets are not part of the result.
+    fn copied(base: &Config, add: &Config) -> usize {
+        base.variables.len() + add.variables.len()
     }
 }
 

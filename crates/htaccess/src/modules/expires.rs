@@ -48,8 +48,8 @@ impl ModuleConfig for Config {
         false
     }
 
-    fn copied(&self) -> usize {
-        self.by_type.len()
+    fn copied(base: &Config, add: &Config) -> usize {
+        base.by_type.len() + add.by_type.len()
     }
 }
 

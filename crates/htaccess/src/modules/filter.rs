@@ -205,8 +205,8 @@ impl ModuleConfig for Config {
         false
     }
 
-    fn copied(&self) -> usize {
-        self.smart.len() + self.chain.len()
+    fn copied(base: &Config, add: &Config) -> usize {
+        [base, add].iter().map(|part| part.smart.len() + part.chain.len()).sum()
     }
 }
 

@@ -50,8 +50,9 @@ impl ModuleConfig for Config {
         false
     }
 
-    fn copied(&self) -> usize {
-        (self.request.len() + self.success.len() + self.always.len()) / POINTERS
+    fn copied(base: &Config, add: &Config) -> usize {
+        let rules = |part: &Config| part.request.len() + part.success.len() + part.always.len();
+        (rules(base) + rules(add)) / POINTERS
     }
 }
 

@@ -7,10 +7,7 @@
 
 mod directives;
 mod extension;
-
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+mod layers;
 
 use crate::description::FileDescription;
 use crate::media_type::MediaType;
@@ -20,15 +17,12 @@ use crate::trace::TraceEvent;
 use crate::transaction::{FileKind, RequestState, Transaction};
 
 pub(crate) use directives::DIRECTIVES;
-use extension::{Aspect, Extension};
+use layers::ExtensionLayers;
 
 /// The module's configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// By extension, in lower case, without its dot.
-    extensions: BTreeMap<Arc<[u8]>, Extension>,
-    /// Aspects that `Remove…` removes from the extensions of folders above and of this file.
-    removed: Vec<(Arc<[u8]>, Aspect)>,
+    extensions: ExtensionLayers,
     default_language: Option<Box<[u8]>>,
     multiviews_match: MultiviewsMatch,
     use_path_info: Option<bool>,
@@ -49,14 +43,8 @@ pub(crate) struct MultiviewsMatch {
 
 impl Merge for Config {
     fn merge(base: &Config, add: &Config) -> Config {
-        let mut extensions = base.remaining();
-        for (name, extension) in &add.extensions {
-            extensions.entry(name.clone()).or_default().overlay(extension);
-        }
-        remove(&mut extensions, &add.removed);
         Config {
-            extensions,
-            removed: Vec::new(),
+            extensions: ExtensionLayers::merge(&base.extensions, &add.extensions),
             default_language: add
                 .default_language
                 .clone()
@@ -75,8 +63,8 @@ impl ModuleConfig for Config {
         false
     }
 
-    fn copied(&self) -> usize {
-        self.extensions.len() + self.removed.len()
+    fn copied(base: &Config, add: &Config) -> usize {
+        ExtensionLayers::copied(&base.extensions, &add.extensions)
     }
 }
 
@@ -85,15 +73,6 @@ pub(crate) const APACHE_MODULES: &[ApacheModule] =
     &[ApacheModule::new("mod_mime.c", "mime_module", Some("AddType"), Presence::Debian)];
 
 impl Config {
-    fn remaining(&self) -> BTreeMap<Arc<[u8]>, Extension> {
-        let mut extensions = self.extensions.clone();
-        for extension in extensions.values_mut() {
-            extension.unhandled = extension.takes_away();
-        }
-        remove(&mut extensions, &self.removed);
-        extensions
-    }
-
     /// Returns whether RemoveHandler or RemoveType has removed the handler of the file of that
     /// name, by its last extension.
     pub fn takes_handler_away(&self, name: &[u8]) -> bool {
@@ -101,8 +80,8 @@ impl Config {
             return false;
         };
         let name = name[dot + 1..].to_ascii_lowercase();
-        let takes_away = self.extensions.get(&name[..]).is_some_and(Extension::takes_away);
-        self.extension(&name).is_some_and(|extension| {
+        let takes_away = self.extensions.merged(&name).is_some_and(|found| found.takes_away());
+        self.extensions.find(&name).is_some_and(|extension| {
             let has_no_type =
                 extension.media_type.as_ref().is_some_and(|media_type| media_type.is_empty());
             extension.handler.is_none() && (takes_away || has_no_type)
@@ -112,23 +91,6 @@ impl Config {
     /// Returns the language of files whose names tell none.
     pub(crate) fn default_language(&self) -> Option<&[u8]> {
         self.default_language.as_deref()
-    }
-
-    /// Returns the configuration of an extension, given in lower case.
-    fn extension(&self, name: &[u8]) -> Option<Cow<'_, Extension>> {
-        let mut extension = Cow::Borrowed(self.extensions.get(name)?);
-        for (_, aspect) in self.removed.iter().filter(|(removed, _)| **removed == *name) {
-            extension.to_mut().remove(*aspect);
-        }
-        Some(extension)
-    }
-}
-
-fn remove(extensions: &mut BTreeMap<Arc<[u8]>, Extension>, removed: &[(Arc<[u8]>, Aspect)]) {
-    for (name, aspect) in removed {
-        if let Some(extension) = extensions.get_mut(name) {
-            extension.remove(*aspect);
-        }
     }
 }
 
@@ -222,7 +184,7 @@ pub(crate) fn describe(
         .filter(|extension| !extension.is_empty());
     for written in extensions {
         let lower = written.to_ascii_lowercase();
-        let extension = config.extension(&lower);
+        let extension = config.extensions.find(&lower);
         let known = extension.as_ref().is_some_and(|extension| extension.media_type.is_some());
         let mut found = false;
         if !known && let Some(media_type) = base(&lower) {

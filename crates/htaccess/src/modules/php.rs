@@ -56,8 +56,8 @@ impl ModuleConfig for Config {
         false
     }
 
-    fn copied(&self) -> usize {
-        self.values.len()
+    fn copied(base: &Config, add: &Config) -> usize {
+        base.values.len() + add.values.len()
     }
 }
 

@@ -60,6 +60,13 @@ struct RewriteRules {
     index: OnceLock<RuleIndex>,
 }
 
+/// The place of inherited rules among those of the folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Inheritance {
+    Before,
+    After,
+}
+
 /// The result of the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RewriteOutcome {
@@ -169,6 +176,29 @@ impl Config {
         (config.engine.is_some() || config.options_set).then(|| Arc::new(config))
     }
 
+    /// Returns the options that are in force in the folder, below one with the configuration
+    /// `base`.
+    fn options_below(&self, base: &Config) -> RewriteOptions {
+        if self.options_set { self.options } else { base.options }
+    }
+
+    /// Returns the place of the rules of `base`, which is further out; `None` if they are not in
+    /// force in this folder.
+    fn inheritance(&self, base: &Config) -> Option<Inheritance> {
+        let options = self.options_below(base);
+        let inherits = |own: RewriteOptions, down: RewriteOptions| {
+            options.has(own)
+                || (base.options.has(down) && !options.has(RewriteOptions::IGNORE_INHERIT))
+        };
+        if inherits(RewriteOptions::INHERIT, RewriteOptions::INHERIT_DOWN) {
+            Some(Inheritance::After)
+        } else if inherits(RewriteOptions::INHERIT_BEFORE, RewriteOptions::INHERIT_DOWN_BEFORE) {
+            Some(Inheritance::Before)
+        } else {
+            None
+        }
+    }
+
     fn take_conditions(&mut self) -> Vec<Arc<RewriteCondition>> {
         std::mem::take(&mut self.pending)
     }
@@ -182,17 +212,14 @@ impl Config {
 
 impl Merge for Config {
     fn merge(base: &Config, add: &Config) -> Config {
-        let options = if add.options_set { add.options } else { base.options };
-        let inherits = |own: RewriteOptions, down: RewriteOptions| {
-            options.has(own)
-                || (base.options.has(down) && !options.has(RewriteOptions::IGNORE_INHERIT))
+        let options = add.options_below(base);
+        let joined = |first: &Config, second: &Config| {
+            RewriteRules::new([&first.rules.list[..], &second.rules.list].concat()).into()
         };
-        let rules = if inherits(RewriteOptions::INHERIT, RewriteOptions::INHERIT_DOWN) {
-            RewriteRules::new([&add.rules.list[..], &base.rules.list].concat()).into()
-        } else if inherits(RewriteOptions::INHERIT_BEFORE, RewriteOptions::INHERIT_DOWN_BEFORE) {
-            RewriteRules::new([&base.rules.list[..], &add.rules.list].concat()).into()
-        } else {
-            add.rules.clone()
+        let rules = match add.inheritance(base) {
+            Some(Inheritance::After) => joined(add, base),
+            Some(Inheritance::Before) => joined(base, add),
+            None => add.rules.clone(),
         };
         Config {
             engine: add.engine.or(base.engine),
@@ -214,8 +241,12 @@ impl ModuleConfig for Config {
         true
     }
 
-    fn copied(&self) -> usize {
-        self.rules.list.len() / POINTERS
+    /// Rules are shared, unless a folder inherits those above.
+    fn copied(base: &Config, add: &Config) -> usize {
+        match add.inheritance(base) {
+            None => 0,
+            Some(_) => (base.rules.list.len() + add.rules.list.len()) / POINTERS,
+        }
     }
 
     fn prepare(&self) {

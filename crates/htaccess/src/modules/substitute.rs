@@ -81,8 +81,8 @@ impl ModuleConfig for Config {
         false
     }
 
-    fn copied(&self) -> usize {
-        self.substitutions.len() / POINTERS
+    fn copied(base: &Config, add: &Config) -> usize {
+        (base.substitutions.len() + add.substitutions.len()) / POINTERS
     }
 }
 

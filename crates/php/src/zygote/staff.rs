@@ -178,7 +178,8 @@ impl Zygote {
         });
         state.memory = sum;
         let leaving = state.roster.leaving_busy();
-        let scripts = |sum: MemorySum| sum.room.min(sum.runnable).saturating_sub(leaving);
+        // What is available already lacks what the scripts use that are the last of their workers.
+        let scripts = |sum: MemorySum| sum.room.saturating_sub(leaving).min(sum.runnable).max(1);
         self.awake.bound_by_memory(sum.map(scripts));
         if sum.is_some() {
             self.front.limit_awake(self.most_awake());

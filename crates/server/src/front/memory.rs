@@ -17,8 +17,9 @@ const LOOK: Duration = Duration::from_secs(1);
 const CLOSE_LOOK: Duration = Duration::from_millis(250);
 
 /// Starts a thread that brings `watch` up to date until the process ends. The first figures are
-/// there when this returns. Reading them may wait for the kernel's own locks, which no event loop
-/// should.
+/// there when this returns. Only this thread reads `memory.stat`, for which the kernel adds up the
+/// counters of all processors, and `/proc/meminfo`. Event loops read the limits, as [`LimitProbe`]:
+/// one or two files of a few bytes for each group, and the usage where a limit has become smaller.
 ///
 /// # Errors
 /// The system has no resources for a thread.

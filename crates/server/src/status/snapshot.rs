@@ -270,7 +270,8 @@ pub(crate) struct MemorySumSnapshot {
     pub(crate) room: usize,
     /// Whether less is available than should stay free.
     pub(crate) is_short: bool,
-    /// Whether the pool's former generation has measured `per_worker`.
+    /// Whether `per_worker` was measured before the present zygote: by a former one, or in a former
+    /// generation.
     #[serde(default)]
     pub(crate) is_former: bool,
 }

@@ -143,11 +143,7 @@ fn sentence(pool: &PoolSnapshot) -> String {
             size(sum.reserve),
             size(sum.share),
             size(sum.per_worker),
-            if sum.is_former {
-                ", as measured before the reload"
-            } else {
-                ""
-            }
+            if sum.is_former { ", as measured before" } else { "" }
         );
     }
     text

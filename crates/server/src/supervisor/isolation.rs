@@ -19,7 +19,7 @@ pub(super) mod leading_away;
 mod mail;
 pub(crate) mod site_folders;
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
@@ -37,11 +37,11 @@ use howdah_sys::seccomp;
 use howdah_sys::shared_memory::{self, SharedMemory, SharedMemorySpace};
 
 use self::files::Reach;
-use super::state::StateFolder;
+use super::state::{StateFault, StateFolder, make_inner};
 use super::survey::{SurveyAnswers, written_root};
 
 /// The shared folders for temporary files, and the folders of a pool's state that replace them.
-const TEMPORARY: [(&str, &str); 2] = [("/tmp", "tmp"), ("/var/tmp", "var-tmp")];
+const TEMPORARY: [(&CStr, &CStr); 2] = [(c"/tmp", c"tmp"), (c"/var/tmp", c"var-tmp")];
 
 /// The means of isolation that this machine and the supervisor's user allow.
 #[derive(Debug, Clone)]
@@ -221,36 +221,45 @@ impl PoolIsolation {
         }
     }
 
-    /// Makes the folders that the pool's mounts need, and returns what the kernel is told when the
-    /// zygote starts. `owner` is the user of the pool, `ours` this process's. `former` is the
-    /// shared memory of the zygotes before, `groups` the folders with the control groups of all
-    /// pools.
+    /// Makes the folders that the pool's mounts need. `owner` is the user of the pool, `ours` this
+    /// process's.
     ///
     /// # Errors
-    /// The folders cannot be made.
-    pub(crate) fn confinement(
+    /// One of them cannot be made; with the fault of the state folder, if that is the reason.
+    pub(super) fn make_folders(
         &self,
         state: &StateFolder,
         (owner, ours): (&Identity, &Identity),
+    ) -> Result<(), (io::Error, Option<StateFault>)> {
+        for (shared, name) in TEMPORARY.iter().filter(|_| self.private_tmp) {
+            make_inner(state.folder.as_fd(), name, owner, ours).map_err(|error| {
+                let told = format!(
+                    "the folder {} for its {}: {error}; remove it, or set `private_tmp = false`",
+                    within(state, name).display(),
+                    shared.to_string_lossy()
+                );
+                (io::Error::new(error.kind(), told), StateFault::of_inner(&error))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Returns what the kernel is told when the zygote starts, after
+    /// [`make_folders`](PoolIsolation::make_folders). `former` is the shared memory of the zygotes
+    /// before, `groups` the folders with the control groups of all pools.
+    ///
+    /// # Errors
+    /// A path has a NUL byte, or the system has no descriptors.
+    pub(crate) fn confinement(
+        &self,
+        state: &StateFolder,
+        owner: &Identity,
         former: Option<Arc<SharedMemorySpace>>,
         groups: &[PathBuf],
     ) -> io::Result<Confinement> {
         let mut mounts = Mounts::default();
-        if self.private_tmp {
-            for (shared, name) in TEMPORARY {
-                let own = state.real.join(name);
-                let name = CString::new(name)?;
-                let folder = state.folder.as_fd();
-                super::state::make_inner(folder, &name, owner, ours).map_err(|error| {
-                    let told = format!(
-                        "the folder {} for its {shared}: {error}; remove it, or set `private_tmp = \
-                         false`",
-                        own.display()
-                    );
-                    io::Error::new(error.kind(), told)
-                })?;
-                mounts.show(text(&own)?, CString::new(shared)?, owner.uid);
-            }
+        for (shared, name) in TEMPORARY.iter().filter(|_| self.private_tmp) {
+            mounts.show(text(&within(state, name))?, CString::from(*shared), owner.uid);
         }
         if self.covers {
             // A start never waits for another machine. Landlock looks at no folder of others.
@@ -452,7 +461,10 @@ fn names_nothing_temporary(
         .map(|path| (path, paths.answers.of(path).map_or(path, |answer| &answer.real)));
     let program = files::real(paths.program);
     for (path, real) in named.chain([(paths.program, program.as_path())]) {
-        if TEMPORARY.iter().any(|(shared, _)| real.starts_with(shared)) {
+        if TEMPORARY
+            .iter()
+            .any(|(shared, _)| real.starts_with(OsStr::from_bytes(shared.to_bytes())))
+        {
             notices.push(format!(
                 "site {} shares /tmp and /var/tmp with other users, because its {} is there",
                 site.name,
@@ -462,6 +474,11 @@ fn names_nothing_temporary(
         }
     }
     true
+}
+
+/// The path of a folder in a state folder.
+fn within(state: &StateFolder, name: &CStr) -> PathBuf {
+    state.real.join(OsStr::from_bytes(name.to_bytes()))
 }
 
 fn text(path: &Path) -> io::Result<CString> {

@@ -281,8 +281,11 @@ impl PoolProcesses {
         let memory = environment.pool_memory.of(&self.name);
         let groups = self.group.as_ref().map(PoolGroup::of_all_pools).unwrap_or_default();
         let users = (owner, &environment.identity);
-        let confinement = plan.isolation.confinement(&state, users, memory, &groups);
-        self.state_fault = confinement.is_err().then_some(StateFault::Contested);
+        plan.isolation.make_folders(&state, users).map_err(|(error, fault)| {
+            self.state_fault = fault;
+            error
+        })?;
+        let confinement = plan.isolation.confinement(&state, owner, memory, &groups)?;
         let (socket, theirs) = SeqPacket::pair()?;
         let (front, zygote_to_front) = SeqPacket::pair()?;
         let (into_outputs, outputs) = SeqPacket::pair()?;
@@ -298,7 +301,7 @@ impl PoolProcesses {
             into_outputs.into(),
             outputs.duplicate()?.into(),
         ];
-        let program = zygote_program(&self.name, plan, environment, confinement?, descriptors)?;
+        let program = zygote_program(&self.name, plan, environment, confinement, descriptors)?;
         let pid = program.start().map_err(|error| {
             io::Error::new(error.kind(), format!("{}: {error}", plan.program.display()))
         })?;

@@ -27,8 +27,18 @@ pub(crate) struct StateFolder {
 pub(super) enum StateFault {
     /// [`prepare`] has refused what is in its place.
     Refused,
-    /// A folder in it could not be made. Only the owner can have kept it from being made.
+    /// A folder in it could not be made, and the owner may have kept it from being made.
     Contested,
+}
+
+impl StateFault {
+    /// Returns the fault that an error of [`make_inner`] is; `None` where no owner of a state folder
+    /// causes such an error: the disk is full, or the system has no descriptors.
+    pub(super) fn of_inner(error: &io::Error) -> Option<StateFault> {
+        use io::ErrorKind::{QuotaExceeded, TooManyLinks};
+        let is_owners = is_passing(error) || [QuotaExceeded, TooManyLinks].contains(&error.kind());
+        is_owners.then_some(StateFault::Contested)
+    }
 }
 
 /// Makes sure that a folder of `owner`, which no other user may enter, is at `place`. What the
@@ -317,6 +327,30 @@ mod tests {
         give(&folder.join("own"));
         assert!(spoilt());
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn an_owner_is_not_to_blame_for_a_full_disk() {
+        use rustix::io::Errno;
+
+        for (number, is_owners) in [
+            (Errno::EXIST, true),
+            (Errno::NOTDIR, true),
+            (Errno::NOENT, true),
+            (Errno::LOOP, true),
+            (Errno::ACCESS, true),
+            (Errno::DQUOT, true),
+            (Errno::MLINK, true),
+            (Errno::NOSPC, false),
+            (Errno::MFILE, false),
+            (Errno::NFILE, false),
+            (Errno::NOMEM, false),
+            (Errno::ROFS, false),
+            (Errno::IO, false),
+        ] {
+            let fault = StateFault::of_inner(&number.into());
+            assert_eq!(fault, is_owners.then_some(StateFault::Contested), "{number}");
+        }
     }
 
     #[test]

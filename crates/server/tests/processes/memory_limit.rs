@@ -136,7 +136,13 @@ fn a_new_generation_knows_what_the_former_one_has_measured_of_its_workers() {
     reload();
     assert_eq!(memory_sum(&file)["is_former"], true, "{}", memory_sum(&file));
     assert!((7..32).contains(&each()), "{}", memory_sum(&file));
-    assert!(status(&file).contains(" each, as measured before the reload"));
+    assert!(status(&file).contains(" each, as measured before\n"), "{}", status(&file));
+    assert_eq!(server.get("/").text(), "page");
+    wait_until("its own script counts", || memory_sum(&file)["is_former"] == false);
+    // No reload: the zygote has died.
+    server.kill_zygote();
+    wait_until("the next one has looked", || memory_sum(&file)["is_former"] == true);
+    assert!(status(&file).contains(" each, as measured before\n"), "{}", status(&file));
     assert_eq!(server.get("/").text(), "page");
     wait_until("its own script counts", || memory_sum(&file)["is_former"] == false);
     // With another ini the scripts may need anything.

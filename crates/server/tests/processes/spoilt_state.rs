@@ -210,25 +210,15 @@ fn a_site_without_room_for_its_folders_has_its_new_php() {
     let folder = Folder::with_script("echo ini_get('memory_limit');");
     let php_ini = |limit: &str| folder.file("php.ini", format!("memory_limit = {limit}\n"));
     php_ini("100M");
-    let site = "[site.php]\nworkers = 1\nuser = \"nobody\"\nprivate_tmp = false\n\
-                state_dir = \"small/state\"\nini_file = \"php.ini\"";
-    let file = crate::config(&folder, "probation = \"0s\"", site);
-    let text = fs::read_to_string(&file).unwrap().replace("state_dir = \"state/shop\"\n", "");
-    fs::write(&file, text).unwrap();
-    let small = folder.folder("small");
-    let disk = ["-t", "tmpfs", "-o", "size=64k,nr_inodes=12,mode=755", "small"];
-    let mounted = Command::new("mount").args(disk).arg(&small).status().unwrap();
-    if !mounted.success() {
-        eprintln!("skipped: no tmpfs can be mounted");
+    let file = on_small_disk(&folder, false);
+    let Some(disk) = SmallDisk::mount(&folder) else {
         return;
-    }
-    let unmount = Unmounted(small.clone());
+    };
     let server = Setup::config(&file).start();
     assert_eq!(server.get("/").text(), "100M");
-    let state = small.join("state");
+    let state = disk.0.join("state");
     fs::remove_dir_all(state.join("sessions")).unwrap();
-    let taken = (0..100).map_while(|number| fs::File::create(small.join(number.to_string())).ok());
-    assert!(taken.count() > 0);
+    disk.fill();
     php_ini("101M");
     let (status, told, why) = Setup::with(&["reload", "--config", file.to_str().unwrap()]).run();
     assert_eq!(status, Some(0), "{told}{why}");
@@ -240,13 +230,88 @@ fn a_site_without_room_for_its_folders_has_its_new_php() {
     );
     server.wait_for_log(&message);
     server.stop();
-    drop(unmount);
 }
 
-/// Unmounts a folder.
-struct Unmounted(PathBuf);
+/// The disk of all sites is full, and their owners are not to blame.
+#[test]
+fn a_reload_while_the_disk_is_full_leaves_the_former_php() {
+    if !has_php() || !is_root() {
+        return;
+    }
+    // Not in /tmp: such a site shares /tmp with others.
+    let place = format!("/var/lib/howdah-full-disk-{}", std::process::id());
+    let folder = Folder::at(PathBuf::from(place));
+    folder.file("index.php", "<?php echo ini_get('memory_limit');");
+    let php_ini = |limit: &str| folder.file("php.ini", format!("memory_limit = {limit}\n"));
+    php_ini("100M");
+    let file = on_small_disk(&folder, true);
+    let Some(disk) = SmallDisk::mount(&folder) else {
+        return;
+    };
+    let server = Setup::config(&file).start();
+    assert_eq!(server.get("/").text(), "100M");
+    let reload = || Setup::with(&["reload", "--config", file.to_str().unwrap()]).run();
+    let tmp = disk.0.join("state/tmp");
+    fs::remove_dir_all(&tmp).unwrap();
+    disk.fill();
+    php_ini("101M");
+    let (status, told, why) = reload();
+    assert_eq!(status, Some(1), "{told}{why}");
+    assert!(
+        (told + &why).contains(&format!("the folder {} for its /tmp: No space", tmp.display()))
+    );
+    assert_eq!(server.get("/").text(), "100M");
+    disk.empty();
+    let (status, told, why) = reload();
+    assert_eq!(status, Some(0), "{told}{why}");
+    assert_eq!(server.get("/").text(), "101M");
+    server.stop();
+}
 
-impl Drop for Unmounted {
+/// The configuration of a site whose state folder is on a [`SmallDisk`].
+fn on_small_disk(folder: &Folder, private_tmp: bool) -> PathBuf {
+    let site = format!(
+        "[site.php]\nworkers = 1\nuser = \"nobody\"\nprivate_tmp = {private_tmp}\n\
+         state_dir = \"small/state\"\nini_file = \"php.ini\""
+    );
+    let file = crate::config(folder, "probation = \"0s\"", &site);
+    let text = fs::read_to_string(&file).unwrap().replace("state_dir = \"state/shop\"\n", "");
+    fs::write(&file, text).unwrap();
+    file
+}
+
+/// A small file system. Unmounted with the test.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// `None` where none can be mounted.
+    fn mount(folder: &Folder) -> Option<SmallDisk> {
+        let small = folder.folder("small");
+        let disk = ["-t", "tmpfs", "-o", "size=64k,nr_inodes=12,mode=755", "small"];
+        let mounted = Command::new("mount").args(disk).arg(&small).status().unwrap();
+        if !mounted.success() {
+            eprintln!("skipped: no tmpfs can be mounted");
+        }
+        mounted.success().then_some(SmallDisk(small))
+    }
+
+    /// Takes all the room there is.
+    fn fill(&self) {
+        let taken = (0..100).map_while(|number| fs::File::create(self.file(number)).ok());
+        assert!(taken.count() > 0);
+    }
+
+    /// Gives the room back.
+    fn empty(&self) {
+        (0..100).for_each(|number| _ = fs::remove_file(self.file(number)));
+    }
+
+    fn file(&self, number: u32) -> PathBuf {
+        self.0.join(number.to_string())
+    }
+}
+
+impl Drop for SmallDisk {
     fn drop(&mut self) {
         let unmounted = Command::new("umount").arg("-l").arg(&self.0).status();
         assert!(unmounted.unwrap().success());

@@ -17,9 +17,9 @@ fn add(
     aspect: Aspect,
 ) -> DirectiveResult {
     let value: Arc<[u8]> = call.word(0).to_ascii_lowercase().into();
-    let config = edit(shared);
+    let layer = edit(shared).extensions.edit();
     for word in &call.words[1..] {
-        let extension = config.extensions.entry(extension(word)).or_default();
+        let extension = layer.extension(extension(word));
         *extension.aspect(aspect) = Some(Arc::clone(&value));
     }
     Ok(())
@@ -31,19 +31,17 @@ fn remove(
     shared: &mut SharedConfig<Config>,
     aspect: Aspect,
 ) -> DirectiveResult {
-    let config = edit(shared);
+    let layer = edit(shared).extensions.edit();
     for word in call.words {
         let name = extension(word);
         match aspect {
             // The type is removed from the server's own table as well.
-            Aspect::MediaType => {
-                config.extensions.entry(name).or_default().media_type = Some(Arc::default())
-            }
+            Aspect::MediaType => layer.extension(name).media_type = Some(Arc::default()),
             _ => {
                 if aspect == Aspect::Handler {
-                    config.extensions.entry(name.clone()).or_default().unhandled = true;
+                    layer.extension(name.clone()).unhandled = true;
                 }
-                config.removed.push((name, aspect));
+                layer.note_removed(name, aspect);
             }
         }
     }

@@ -254,11 +254,41 @@ fn many_extensions_share_a_long_value() {
     for directive in ["AddType", "AddHandler", "AddOutputFilter", "AddLanguage"] {
         let mime = settings(&format!("{directive} {long} .a .b")).mime.unwrap();
         let value = |name: &[u8]| {
-            let extension = &mime.extensions[name];
+            let extension = mime.extensions.find(name).unwrap();
             let all = [&extension.media_type, &extension.handler, &extension.output_filters];
             let found = all.into_iter().chain([&extension.language]).flatten().next();
             std::sync::Arc::clone(found.unwrap())
         };
         assert!(std::sync::Arc::ptr_eq(&value(b"a"), &value(b"b")), "{directive}");
+    }
+}
+
+#[test]
+fn types_of_many_nested_files_mean_the_same_as_in_one_list() {
+    let lines = [
+        "AddType text/a .a\nAddHandler application/x-httpd-php .a\nAddCharset utf-8 .a",
+        "RemoveHandler .a\nAddLanguage de .b",
+        "AddHandler other .a\nRemoveLanguage .b",
+        "RemoveCharset .a\nRemoveType .b",
+        "AddType text/b .b\nRemoveHandler .a .c",
+        "AddHandler php-fcgi .a\nRemoveHandler .a\nAddCharset koi8-r .c",
+        "DefaultLanguage fr",
+    ];
+    let of = |number: usize| settings(lines[number % lines.len()]);
+    for first in 0..lines.len() {
+        let (mut layered, mut united) = (of(first), of(first));
+        for number in first + 1..first + 100 {
+            layered = layered.merge(&of(number));
+            united = united.merge(&of(number));
+            let mime = crate::merge::edit(&mut united.mime);
+            mime.extensions = mime.extensions.in_one();
+            for name in ["x.a", "x.b", "x.c", "x.a.b.c"] {
+                assert_eq!(found_with(&layered, name), found_with(&united, name), "{number}");
+                let takes_away = |settings: &DirectiveSettings| {
+                    settings.mime.as_ref().unwrap().takes_handler_away(name.as_bytes())
+                };
+                assert_eq!(takes_away(&layered), takes_away(&united), "{number}: {name}");
+            }
+        }
     }
 }

@@ -178,12 +178,27 @@ fn scripts_of_workers_that_end_after_them_take_memory_until_then() {
     played.publish((64 + 3 * 64) * MIB);
     zygote.rescale(None);
     assert_eq!(zygote.wanted(), 1);
-    assert_eq!(zygote.awake.memory_room(0), 0, "three others run");
+    assert_eq!(zygote.awake.memory_room(0), 1, "three others run, and one always may");
     for (worker, room) in [(3, 1), (2, 2), (1, 3)] {
         let (pid, status, processor) = (100 + worker, 0, 0);
         zygote.hear(Some(FromZygote::Died { worker, pid, status, processor }));
         assert_eq!(zygote.awake.memory_room(0), room);
     }
+}
+
+#[test]
+fn the_worker_that_is_kept_takes_requests_while_scripts_of_the_others_do_not_end() {
+    let played = played(auto(PLACES), &[]);
+    played.start(0..PLACES);
+    let zygote = &played.zygote;
+    for available in [63, 64 + 64] {
+        played.publish(available * MIB);
+        zygote.rescale(Some(Instant::now()));
+        assert_eq!((zygote.wanted(), zygote.awake.memory_room(0)), (1, 1), "{available}");
+    }
+    let _sleeper = played.sleepers(0..1);
+    assert_eq!(zygote.front.awake_workers(), 0, "the others are not counted");
+    assert!(!zygote.holds_back());
 }
 
 #[test]
