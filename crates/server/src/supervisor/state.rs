@@ -32,8 +32,8 @@ pub(super) enum StateFault {
 }
 
 impl StateFault {
-    /// Returns the fault that an error of [`make_inner`] is; `None` where no owner of a state folder
-    /// causes such an error: the disk is full, or the system has no descriptors.
+    /// Returns the fault that an error of [`make_inner`] is; `None` where no owner of a state
+    /// folder causes such an error: the disk is full, or the system has no descriptors.
     pub(super) fn of_inner(error: &io::Error) -> Option<StateFault> {
         use io::ErrorKind::{QuotaExceeded, TooManyLinks};
         let is_owners = is_passing(error) || [QuotaExceeded, TooManyLinks].contains(&error.kind());
