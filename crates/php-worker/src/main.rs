@@ -98,7 +98,7 @@ fn main() -> ExitCode {
 fn version() -> ExitCode {
     match sapi::Engine::start(&sapi::EngineOptions::default(), &ini::PoolIni::default()) {
         Ok(mut engine) => {
-            println!("PHP {}, opcache {}", engine.php_version(), engine.opcache());
+            println!("PHP {}, opcache {}", engine.php_version(), engine.opcache_and_folder().0);
             engine.stop();
             ExitCode::SUCCESS
         }

@@ -204,9 +204,11 @@ pub struct EngineOptions<'o> {
 /// Functions of PHP's embed library that Apache's module and php-fpm do not have.
 const ABSENT_FUNCTIONS: &str = "chroot";
 
-/// 1 while opcache caches scripts, and 0 where it does not.
-const OPCACHE_STATE: &CStr = c"function_exists('opcache_get_status') ? (int) \
-    (opcache_get_status(false)['opcache_enabled'] ?? false) : -1";
+/// 1 while opcache caches scripts, and 0 where it does not. Prints the folder of ini files that PHP
+/// was built with.
+const OPCACHE_STATE: &CStr = c"[print(PHP_CONFIG_FILE_SCAN_DIR), \
+    function_exists('opcache_get_status') ? \
+    (int) (opcache_get_status(false)['opcache_enabled'] ?? false) : -1][1]";
 const OPCACHE_MISSING: i64 = -1;
 
 thread_local! {
@@ -367,16 +369,21 @@ impl Engine {
         OUTPUT.take().unwrap_or_default()
     }
 
-    /// Returns `on`, or the reason why opcache is off. Runs a request that has no client.
-    pub fn opcache(&mut self) -> String {
-        match self.ask(OPCACHE_STATE, OPCACHE_MISSING) {
-            1 => "on".to_owned(),
-            OPCACHE_MISSING => "off: the extension is not loaded".to_owned(),
+    /// Returns `on`, or the reason why opcache is off, and the folder of further ini files that PHP
+    /// was built with. Runs a request that has no client.
+    pub fn opcache_and_folder(&mut self) -> (String, String) {
+        OUTPUT.set(Some(Vec::new()));
+        let state = self.ask(OPCACHE_STATE, OPCACHE_MISSING);
+        let folder = OUTPUT.take().unwrap_or_default();
+        let opcache = match state {
+            1 => "on",
+            OPCACHE_MISSING => "off: the extension is not loaded",
             _ if self.ini_value("opcache.enable").as_deref() != Some("1") => {
-                "off: opcache.enable is off".to_owned()
+                "off: opcache.enable is off"
             }
-            _ => "off: it did not start; see the log for its messages".to_owned(),
-        }
+            _ => "off: it did not start; see the log for its messages",
+        };
+        (opcache.to_owned(), String::from_utf8_lossy(&folder).into_owned())
     }
 
     /// Runs a request from start to end.

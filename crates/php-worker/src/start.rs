@@ -224,10 +224,11 @@ fn ask_opcache(mut engine: Engine, scanned: Option<&str>) -> io::Result<(Engine,
     match process::fork()? {
         Fork::Child => {
             drop(answer);
-            let sent = question.write_all(engine.opcache().as_bytes());
+            let (opcache, built_in) = engine.opcache_and_folder();
+            let sent = question.write_all(opcache.as_bytes());
             // The zygote goes on meanwhile.
             drop(question);
-            unread_ini::tell(&mut engine, scanned);
+            unread_ini::tell(&built_in, scanned);
             process::exit_now(i32::from(sent.is_err()))
         }
         Fork::Parent(_) => {

@@ -6,19 +6,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::log::{self, Level};
-use crate::sapi::Engine;
 
 /// The environment variable with PHP's folders of further ini files. An empty one among them stands
 /// for the folder that PHP was built with.
 pub const SCAN_FOLDERS: &str = "PHP_INI_SCAN_DIR";
 
 /// Logs the ini files that this process may not read in the folders of [`SCAN_FOLDERS`]; `None` for
-/// the folder that PHP was built with. Runs a request that has no client.
-pub fn tell(engine: &mut Engine, folders: Option<&str>) {
-    let built_in = engine.print(c"print(PHP_CONFIG_FILE_SCAN_DIR)");
-    let built_in = String::from_utf8_lossy(&built_in);
+/// `built_in`, the folder that PHP was built with.
+pub fn tell(built_in: &str, folders: Option<&str>) {
     let folders = folders.unwrap_or_default().split(':');
-    let folders = folders.map(|folder| if folder.is_empty() { built_in.as_ref() } else { folder });
+    let folders = folders.map(|folder| if folder.is_empty() { built_in } else { folder });
     for (path, error) in folders.flat_map(|folder| unread_in(Path::new(folder))) {
         let what = format!(
             "PHP has not read {}: {error}; its settings have no effect; let the pool's user read \
