@@ -13,7 +13,6 @@ mod front_user;
 mod heartbeat;
 mod import;
 mod isolation;
-mod memory_limit;
 mod older_kernels;
 mod orphans;
 mod password_files;
@@ -26,6 +25,7 @@ mod spoilt_state;
 mod standby;
 mod stop;
 mod takeover;
+mod worker_memory;
 
 /// A page that says which worker made it.
 const WHO: &str = "echo 'worker ', getmypid();";
