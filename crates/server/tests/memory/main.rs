@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)] // Whatever is not as a test expects makes it fail.
 
 #[path = "../support/mod.rs"]
-#[allow(unused_imports, dead_code)] // Of what other test programs use.
+#[allow(unused_imports)] // Of what other test programs use.
 mod support;
 
 use std::fs;
