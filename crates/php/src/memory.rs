@@ -68,7 +68,7 @@ impl Footprint {
         (self.resting, self.peak, self.is_former) = (former.resting, former.script, true);
     }
 
-    /// What was measured; `None` while nothing was.
+    /// Returns the measured bytes; `None` before any were measured.
     pub(crate) fn measured(&self) -> Option<MeasuredMemory> {
         let (resting, script) = (self.resting, self.peak);
         (!self.is_unknown()).then_some(MeasuredMemory { resting, script })

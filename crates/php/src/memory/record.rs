@@ -1,11 +1,11 @@
-//! What was measured of the memory of a pool's workers, in memory that outlives the front: the next
-//! generation need not guess.
+//! Measured memory of a pool's workers, kept where it outlives the front: the next generation need
+//! not guess.
 
 use std::sync::Arc;
 
 use howdah_sys::memory::SharedNumbers;
 
-/// What was measured of the memory of a pool's workers.
+/// Measured memory of a pool's workers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MeasuredMemory {
     /// Bytes of a worker between requests, on average; 0 while nothing is known.

@@ -18,7 +18,7 @@ use howdah_files::FileStore;
 use howdah_htaccess::modules::filter::{Filter, TransformError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::filters::{Chain, have_patterns, memory};
+use super::filters::{Chain, have_patterns, usual_memory};
 use super::pump::PumpError;
 use crate::crew::{Crew, CrewFull, JobOrigin};
 use crate::net::HeldMemory;
@@ -348,13 +348,6 @@ fn advance_to_end(chain: &mut Chain, out: &mut Vec<u8>) -> Result<bool, Transfor
     Ok(false)
 }
 
-/// Returns the bytes of memory that a response with these filters takes, about.
-pub(super) fn usual_memory(filters: &[Filter]) -> usize {
-    memory(filters) + SLACK
-}
-
-/// The buffers of a response with filters, and lines of some length.
-const SLACK: usize = 256 * 1024;
 /// The longest output of filters that is kept in memory as a whole.
 const MOST_FILTERED: usize = 4 << 20;
 /// Times that a chain advances in one job of the crew.

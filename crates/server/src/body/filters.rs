@@ -18,7 +18,7 @@ struct ChainStep {
     input: Vec<u8>,
     /// Bytes of `input` that the filter has taken.
     taken: usize,
-    /// What follows the input.
+    /// The step that follows the input.
     then: Option<ChainAction>,
 }
 
@@ -149,10 +149,13 @@ pub(super) fn have_patterns(filters: &[Filter]) -> bool {
     filters.iter().any(|filter| matches!(filter, Filter::Substitute(_)))
 }
 
-/// Returns the bytes of memory that a chain of these filters takes, about.
-pub(super) fn memory(filters: &[Filter]) -> usize {
-    filters.iter().map(Filter::memory).sum()
+/// Returns the bytes of memory that a response with these filters takes, about.
+pub(super) fn usual_memory(filters: &[Filter]) -> usize {
+    filters.iter().map(Filter::memory).sum::<usize>() + SLACK
 }
+
+/// The buffers of a response with filters, and lines of some length.
+const SLACK: usize = 256 * 1024;
 
 /// Returns the content coding that these filters produce. `None`: their output depends on more than
 /// the content.

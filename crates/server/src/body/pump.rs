@@ -5,15 +5,16 @@
 //! goes into the [`Spool`], and a worker is free as soon as its script has ended. Memory is scarce
 //! where the client's responses hold `client_memory` already.
 
+mod filtered;
+
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use howdah_htaccess::modules::filter::{Filter, TransformError};
-use tokio::time::{Sleep, sleep};
 
-use super::filtering::{FilterPlace, Filtering, TURN, rest};
+use self::filtered::Filtered;
+use super::filtering::{FilterPlace, rest};
 use super::residence::Residence;
 use super::source::{AvailableContent, Body, BodySource, SourceError};
 use super::spool::{Spool, SpoolLimits};
@@ -147,15 +148,6 @@ struct Pump<'b> {
     turn: usize,
     /// The reason why the content has ended before its end.
     failure: Option<PumpError>,
-}
-
-/// Content that passes filters.
-struct Filtered<'t> {
-    filters: Filtering<'t>,
-    /// The filters hold nothing back.
-    is_shown: bool,
-    /// Runs while the source is silent.
-    silence: Option<Pin<Box<Sleep>>>,
 }
 
 /// The pump's next step.
@@ -308,97 +300,6 @@ impl Pump<'_> {
         Ok(PumpStep::Again)
     }
 
-    /// One step of content that passes filters. Their output goes through the spool.
-    fn step_filtered(
-        &mut self,
-        filtering: &mut Filtered<'_>,
-        sink: &mut impl Sink,
-        is_clear: bool,
-        context: &mut Context<'_>,
-    ) -> Result<PumpStep, PumpError> {
-        if filtering.filters.poll_worked(context)?.is_pending() {
-            return flush(sink, context);
-        }
-        if filtering.filters.is_finished() {
-            filtering.filters.release();
-            self.end()?;
-            return Ok(self.spool_output(filtering));
-        }
-        if !filtering.filters.output.is_empty() {
-            return Ok(self.spool_output(filtering));
-        }
-        if filtering.filters.has_work() {
-            return self.step_rest(filtering, sink, is_clear, context);
-        }
-        let Some(available) = self.available(context)? else {
-            if !is_clear || filtering.is_shown {
-                return flush(sink, context);
-            }
-            let pause = self.body.pause();
-            let silence = filtering.silence.get_or_insert_with(|| Box::pin(sleep(pause)));
-            if !pause.is_zero() && silence.as_mut().poll(context).is_pending() {
-                return flush(sink, context);
-            }
-            // The source pauses: the client gets the output so far.
-            filtering.silence = None;
-            filtering.is_shown = true;
-            filtering.filters.flush()?;
-            return Ok(self.spool_output(filtering));
-        };
-        if available.bytes == 0 {
-            if !available.is_last {
-                rest(context);
-                return Ok(PumpStep::Wait);
-            }
-            filtering.filters.finish()?;
-            return Ok(PumpStep::Again);
-        }
-        let may_take = is_clear || (available.is_urgent && self.has_room(context)?);
-        if !may_take {
-            filtering.filters.leave_turn();
-            return Ok(PumpStep::Wait);
-        }
-        let Poll::Ready(in_memory) = self.residence.poll(self.body.piece(), context) else {
-            filtering.filters.leave_turn();
-            return flush(sink, context);
-        };
-        if filtering.filters.poll_turn(context)?.is_pending() {
-            return flush(sink, context);
-        }
-        let room = filtering.filters.room(available.bytes.min(TURN));
-        let count = self.body.piece().first(in_memory).read(room).map_err(of_file)?;
-        self.take(count);
-        filtering.filters.push(count)?;
-        filtering.is_shown = false;
-        filtering.silence = None;
-        Ok(self.spool_output(filtering))
-    }
-
-    /// One step of filters that have content already, and stopped for their output to be taken.
-    fn step_rest(
-        &mut self,
-        filtering: &mut Filtered<'_>,
-        sink: &mut impl Sink,
-        is_clear: bool,
-        context: &mut Context<'_>,
-    ) -> Result<PumpStep, PumpError> {
-        if !is_clear && (self.body.is_stored() || !self.has_room(context)?) {
-            filtering.filters.leave_turn();
-            return Ok(PumpStep::Wait);
-        }
-        if filtering.filters.poll_turn(context)?.is_pending() {
-            return flush(sink, context);
-        }
-        filtering.filters.work()?;
-        Ok(self.spool_output(filtering))
-    }
-
-    fn spool_output(&mut self, filtering: &mut Filtered<'_>) -> PumpStep {
-        self.spool.push(&filtering.filters.output);
-        filtering.filters.output.clear();
-        PumpStep::Again
-    }
-
     fn has_room(&mut self, context: &mut Context<'_>) -> Result<bool, PumpError> {
         self.spool.poll_room(context).map_err(PumpError::Spool)
     }
@@ -465,16 +366,6 @@ impl Pump<'_> {
         self.spool.complete();
         self.body.release();
         Ok(())
-    }
-}
-
-impl<'t> Filtered<'t> {
-    fn new(filters: &'t [Filter], place: FilterPlace<'t>, held: HeldMemory<'t>) -> Filtered<'t> {
-        Filtered {
-            filters: Filtering::new(filters, place, held),
-            is_shown: true,
-            silence: None,
-        }
     }
 }
 

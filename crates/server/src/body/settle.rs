@@ -6,8 +6,8 @@ use std::task::Poll;
 
 use howdah_files::CompressedCache;
 
-use super::filtering::{FilterPlace, FilteredContent, TURN, filtered, usual_memory};
-use super::filters::coding;
+use super::filtering::{FilterPlace, FilteredContent, TURN, filtered};
+use super::filters::{coding, usual_memory};
 use super::pump::{PumpError, of_file};
 use super::residence::Residence;
 use super::source::{AvailableContent, Body, BodySource};

@@ -55,7 +55,7 @@ struct AvailableMemory {
     groups: Vec<MemoryGroup>,
 }
 
-/// What a look has found.
+/// The findings of one look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Look {
     figures: MemoryFigures,

@@ -3,6 +3,7 @@
 use howdah_htaccess::modules::filter::{ContentFilter, Transform};
 
 use super::*;
+use crate::body::filtering::Filtering;
 
 fn unpack() -> Filter {
     Filter::Inflate(InflateLimits::default())

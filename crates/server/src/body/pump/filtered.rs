@@ -1,0 +1,129 @@
+//! The pump's steps for content that passes filters.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use howdah_htaccess::modules::filter::Filter;
+use tokio::time::{Sleep, sleep};
+
+use super::{Pump, PumpError, PumpStep, Sink, flush, of_file};
+use crate::body::filtering::{FilterPlace, Filtering, TURN, rest};
+use crate::body::source::BodySource;
+use crate::net::HeldMemory;
+
+/// Content that passes filters.
+pub(super) struct Filtered<'t> {
+    pub(super) filters: Filtering<'t>,
+    /// The filters hold nothing back.
+    is_shown: bool,
+    /// Runs while the source is silent.
+    silence: Option<Pin<Box<Sleep>>>,
+}
+
+impl<'t> Filtered<'t> {
+    pub(super) fn new(
+        filters: &'t [Filter],
+        place: FilterPlace<'t>,
+        held: HeldMemory<'t>,
+    ) -> Filtered<'t> {
+        Filtered {
+            filters: Filtering::new(filters, place, held),
+            is_shown: true,
+            silence: None,
+        }
+    }
+}
+
+impl Pump<'_> {
+    /// One step of content that passes filters. Their output goes through the spool.
+    pub(super) fn step_filtered(
+        &mut self,
+        filtering: &mut Filtered<'_>,
+        sink: &mut impl Sink,
+        is_clear: bool,
+        context: &mut Context<'_>,
+    ) -> Result<PumpStep, PumpError> {
+        if filtering.filters.poll_worked(context)?.is_pending() {
+            return flush(sink, context);
+        }
+        if filtering.filters.is_finished() {
+            filtering.filters.release();
+            self.end()?;
+            return Ok(self.spool_output(filtering));
+        }
+        if !filtering.filters.output.is_empty() {
+            return Ok(self.spool_output(filtering));
+        }
+        if filtering.filters.has_work() {
+            return self.step_rest(filtering, sink, is_clear, context);
+        }
+        let Some(available) = self.available(context)? else {
+            if !is_clear || filtering.is_shown {
+                return flush(sink, context);
+            }
+            let pause = self.body.pause();
+            let silence = filtering.silence.get_or_insert_with(|| Box::pin(sleep(pause)));
+            if !pause.is_zero() && silence.as_mut().poll(context).is_pending() {
+                return flush(sink, context);
+            }
+            // The source pauses: the client gets the output so far.
+            filtering.silence = None;
+            filtering.is_shown = true;
+            filtering.filters.flush()?;
+            return Ok(self.spool_output(filtering));
+        };
+        if available.bytes == 0 {
+            if !available.is_last {
+                rest(context);
+                return Ok(PumpStep::Wait);
+            }
+            filtering.filters.finish()?;
+            return Ok(PumpStep::Again);
+        }
+        let may_take = is_clear || (available.is_urgent && self.has_room(context)?);
+        if !may_take {
+            filtering.filters.leave_turn();
+            return Ok(PumpStep::Wait);
+        }
+        let Poll::Ready(in_memory) = self.residence.poll(self.body.piece(), context) else {
+            filtering.filters.leave_turn();
+            return flush(sink, context);
+        };
+        if filtering.filters.poll_turn(context)?.is_pending() {
+            return flush(sink, context);
+        }
+        let room = filtering.filters.room(available.bytes.min(TURN));
+        let count = self.body.piece().first(in_memory).read(room).map_err(of_file)?;
+        self.take(count);
+        filtering.filters.push(count)?;
+        filtering.is_shown = false;
+        filtering.silence = None;
+        Ok(self.spool_output(filtering))
+    }
+
+    /// One step of filters that have content already, and stopped for their output to be taken.
+    fn step_rest(
+        &mut self,
+        filtering: &mut Filtered<'_>,
+        sink: &mut impl Sink,
+        is_clear: bool,
+        context: &mut Context<'_>,
+    ) -> Result<PumpStep, PumpError> {
+        if !is_clear && (self.body.is_stored() || !self.has_room(context)?) {
+            filtering.filters.leave_turn();
+            return Ok(PumpStep::Wait);
+        }
+        if filtering.filters.poll_turn(context)?.is_pending() {
+            return flush(sink, context);
+        }
+        filtering.filters.work()?;
+        Ok(self.spool_output(filtering))
+    }
+
+    pub(super) fn spool_output(&mut self, filtering: &mut Filtered<'_>) -> PumpStep {
+        self.spool.push(&filtering.filters.output);
+        filtering.filters.output.clear();
+        PumpStep::Again
+    }
+}
