@@ -190,7 +190,7 @@ fn rows(facts: &Facts) -> impl Iterator<Item = &'static RampRow> {
 fn chart(swap: u64) -> &'static str {
     match swap {
         0 => "hits in the ramp",
-        _ => "hits in the ramp, with swap",
+        _ => "hits in the ramp with swap",
     }
 }
 
