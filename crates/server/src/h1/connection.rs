@@ -12,7 +12,7 @@
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use howdah_http::h1::{self, HeadProgress, HopFields, ParsedHead};
 use howdah_http::{Refusal, Status};
@@ -147,7 +147,7 @@ impl<T: Transport> H1Connection<T> {
             }
             Poll::Pending => {
                 if !armed {
-                    watch.arm(Instant::now(), patience);
+                    watch.arm(patience);
                     armed = true;
                 }
                 Poll::Pending
@@ -167,7 +167,7 @@ impl<T: Transport> H1Connection<T> {
         }
         let patience = self.thread.config().limits.head_timeout;
         let TimedTransport { transport, watch, .. } = &mut self.wire;
-        watch.arm(Instant::now(), patience);
+        watch.arm(patience);
         let ready = poll_fn(|context| match transport.poll_read_ready(context) {
             Poll::Ready(ready) => Poll::Ready(ready.is_ok()),
             Poll::Pending if watch.is_expired() => Poll::Ready(false),

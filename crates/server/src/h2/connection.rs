@@ -163,7 +163,7 @@ async fn shake_hands<T: Transport>(
     }
     let handshake = builder.handshake(Io(Rc::clone(wire)));
     let mut handshake = pin!(handshake);
-    watch.arm(Instant::now(), limits.head_timeout);
+    watch.arm(limits.head_timeout);
     poll_fn(|context| {
         wire.borrow_mut().begin_turn();
         let shaken = handshake.as_mut().poll(context);
@@ -174,7 +174,7 @@ async fn shake_hands<T: Transport>(
             (Poll::Pending, _) if watch.is_expired() || thread.closes_idle() => Poll::Ready(None),
             (Poll::Pending, _) => {
                 if watch.is_disarmed() {
-                    watch.arm(Instant::now(), limits.head_timeout);
+                    watch.arm(limits.head_timeout);
                 }
                 Poll::Pending
             }
@@ -342,7 +342,7 @@ impl<T: Transport> H2Connection<T> {
         if self.watch.is_disarmed() {
             // Each write to the wire disarms the watch; the time goes on.
             let since = *self.since.get_or_insert_with(Instant::now);
-            self.watch.arm(since, self.patience());
+            self.watch.arm(self.patience().saturating_sub(since.elapsed()));
         }
         closes || self.watch.is_expired()
     }

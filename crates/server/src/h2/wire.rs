@@ -229,7 +229,7 @@ impl<T: Transport> Wire<T> {
         if self.lingering.is_none() {
             ready!(self.poll_drain(context))?;
             ready!(self.timed.poll_shutdown(&mut self.is_ending, context))?;
-            self.timed.watch.arm(Instant::now(), LINGER);
+            self.timed.watch.arm(LINGER);
         }
         let left = self.lingering.get_or_insert(LINGER_BYTES);
         let mut discarded = [0; 2048];

@@ -14,7 +14,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ::h3::error::{Code, ConnectionError};
 use ::h3::server;
@@ -162,7 +162,7 @@ async fn begin(
         .enable_extended_connect(thread.shared.has_upstreams)
         .send_grease(false);
     let mut built = pin!(builder.build(transport));
-    watch.arm(Instant::now(), thread.config().limits.head_timeout);
+    watch.arm(thread.config().limits.head_timeout);
     poll_fn(|context| match built.as_mut().poll(context) {
         Poll::Ready(built) => Poll::Ready(Some(built)),
         Poll::Pending if watch.is_expired() => Poll::Ready(None),
@@ -289,7 +289,7 @@ impl H3Connection {
             H3Event::Leaving => LEAST_FAREWELL.max(FAREWELL * self.shared.connection.rtt()),
             H3Event::Working | H3Event::Left => return,
         };
-        self.watch.arm(Instant::now(), patience);
+        self.watch.arm(patience);
     }
 }
 

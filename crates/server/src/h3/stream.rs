@@ -5,7 +5,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ::h3::error::{Code, StreamError};
 use ::h3::server::{RequestResolver, RequestStream};
@@ -110,7 +110,7 @@ async fn within<T>(thread: &Thread, most: Duration, work: impl Future<Output = T
         Poll::Pending => {
             let watch = watch.get_or_insert_with(|| {
                 let watch = thread.watches().add(context.waker().clone());
-                watch.arm(Instant::now(), most);
+                watch.arm(most);
                 watch
             });
             match watch.is_expired() {

@@ -8,11 +8,15 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::{Rc, Weak};
 use std::task::{Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use howdah_sys::usage::coarse_milliseconds;
 
 /// A connection that has waited for a request for less than this is not closed to make room: its
 /// client is probably about to send one.
 const FRESH: Duration = Duration::from_millis(100);
+/// Milliseconds that the coarse clock may be behind: no deadline passes before its time.
+const COARSE: u64 = 11;
 /// The interval between two sweeps.
 pub(crate) const SWEEP: Duration = Duration::from_millis(500);
 
@@ -24,18 +28,16 @@ pub(crate) fn task_waker() -> impl Future<Output = Waker> {
 /// All watches of a thread.
 #[derive(Debug)]
 pub(crate) struct DeadlineWatches {
-    start: Instant,
     all: RefCell<Vec<Weak<Watch>>>,
 }
 
 /// The time limit of one connection.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    start: Instant,
-    /// Milliseconds after `start`.
+    /// Milliseconds of the coarse clock; `u64::MAX` for none.
     deadline: Cell<u64>,
     expired: Cell<bool>,
-    /// The time at which the deadline was set, in milliseconds after `start`.
+    /// The time at which the deadline was set, in milliseconds of the coarse clock.
     armed: Cell<u64>,
     /// The connection waits for a request: it may be closed at any time without loss.
     idle: Cell<bool>,
@@ -46,16 +48,12 @@ pub(crate) struct Watch {
 
 impl DeadlineWatches {
     pub(crate) fn new() -> DeadlineWatches {
-        DeadlineWatches {
-            start: Instant::now(),
-            all: RefCell::new(Vec::new()),
-        }
+        DeadlineWatches { all: RefCell::new(Vec::new()) }
     }
 
     /// A watch without a deadline, for the task that `waker` wakes.
     pub(crate) fn add(&self, waker: Waker) -> Rc<Watch> {
         let watch = Rc::new(Watch {
-            start: self.start,
             deadline: Cell::new(u64::MAX),
             expired: Cell::new(false),
             armed: Cell::new(0),
@@ -68,8 +66,11 @@ impl DeadlineWatches {
     }
 
     /// Wakes all connections whose deadline has passed, and removes those that have ended.
-    pub(crate) fn sweep(&self, now: Instant) {
-        let now = milliseconds(self.start, now);
+    pub(crate) fn sweep(&self) {
+        self.sweep_at(coarse_milliseconds());
+    }
+
+    fn sweep_at(&self, now: u64) {
         self.all.borrow_mut().retain(|watch| {
             let Some(watch) = watch.upgrade() else {
                 return false;
@@ -97,8 +98,11 @@ impl DeadlineWatches {
 
     /// Wakes up to `most` idle connections as if their deadline had passed, those first that have
     /// been idle for longest, none that has been so only for a moment. Returns their number.
-    pub(crate) fn expire_longest_idle(&self, most: usize, now: Instant) -> usize {
-        let now = milliseconds(self.start, now);
+    pub(crate) fn expire_longest_idle(&self, most: usize) -> usize {
+        self.expire_longest_idle_at(most, coarse_milliseconds())
+    }
+
+    fn expire_longest_idle_at(&self, most: usize, now: u64) -> usize {
         let fresh = now.saturating_sub(FRESH.as_millis() as u64);
         let mut idle: Vec<(u64, Rc<Watch>)> = Vec::new();
         for watch in self.all.borrow().iter().filter_map(Weak::upgrade) {
@@ -117,13 +121,15 @@ impl DeadlineWatches {
 }
 
 impl Watch {
-    /// Sets the deadline `after` from `now`.
-    pub(crate) fn arm(&self, now: Instant, after: Duration) {
-        let now = milliseconds(self.start, now);
+    /// Sets the deadline `after` from now.
+    pub(crate) fn arm(&self, after: Duration) {
+        self.arm_at(coarse_milliseconds(), after);
+    }
+
+    fn arm_at(&self, now: u64, after: Duration) {
         let after = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
         self.armed.set(now);
-        // Never before its time: `now` was cut to whole milliseconds.
-        self.deadline.set(now.saturating_add(after).saturating_add(1));
+        self.deadline.set(now.saturating_add(after).saturating_add(COARSE));
         self.expired.set(false);
     }
 
@@ -159,10 +165,6 @@ impl Watch {
     }
 }
 
-fn milliseconds(start: Instant, now: Instant) -> u64 {
-    u64::try_from(now.saturating_duration_since(start).as_millis()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,13 +173,14 @@ mod tests {
     fn expires_at_the_sweep_after_its_deadline() {
         let watches = DeadlineWatches::new();
         let watch = watches.add(Waker::noop().clone());
-        let now = Instant::now();
-        watch.arm(now, Duration::from_secs(2));
-        watches.sweep(now + Duration::from_secs(1));
+        watch.arm_at(7_000, Duration::from_secs(2));
+        watches.sweep_at(8_000);
         assert!(!watch.is_expired());
-        watches.sweep(now + Duration::from_secs(3));
+        watches.sweep_at(9_000);
+        assert!(!watch.is_expired(), "the clock was behind when the deadline was set");
+        watches.sweep_at(10_000);
         assert!(watch.is_expired());
-        watch.arm(now + Duration::from_secs(3), Duration::from_secs(2));
+        watch.arm_at(10_000, Duration::from_secs(2));
         assert!(!watch.is_expired());
     }
 
@@ -193,8 +196,8 @@ mod tests {
         let watches = DeadlineWatches::new();
         let watch = watches.add(Waker::from(count.clone()));
         watch.look_again();
-        watches.sweep(Instant::now());
-        watches.sweep(Instant::now());
+        watches.sweep();
+        watches.sweep();
         assert_eq!(count.0.load(std::sync::atomic::Ordering::Relaxed), 1);
         assert!(!watch.is_expired() && watch.is_disarmed());
     }
@@ -202,35 +205,31 @@ mod tests {
     #[test]
     fn the_longest_idle_are_closed_first() {
         let watches = DeadlineWatches::new();
-        let now = Instant::now();
         let all: Vec<Rc<Watch>> = (0..10)
             .map(|number| {
                 let watch = watches.add(Waker::noop().clone());
                 watch.set_idle(number % 2 == 0);
                 // The last one has waited for longest.
-                watch.arm(now + Duration::from_secs(10 - number), Duration::from_secs(60));
+                watch.arm_at(20_000 - 1_000 * number, Duration::from_secs(60));
                 watch
             })
             .collect();
         let expired = || -> Vec<usize> { (0..10).filter(|at| all[*at].is_expired()).collect() };
-        let later = now + Duration::from_secs(6);
-        assert_eq!(watches.expire_longest_idle(1, later), 1);
+        assert_eq!(watches.expire_longest_idle_at(1, 16_000), 1);
         assert_eq!(expired(), [8]);
         // The one that has waited for a second, and none of those that have only begun to wait.
-        let just_now = now + Duration::from_secs(6);
-        assert_eq!(watches.expire_longest_idle(100, just_now), 1);
+        assert_eq!(watches.expire_longest_idle_at(100, 16_000), 1);
         assert_eq!(expired(), [6, 8]);
-        let much_later = now + Duration::from_secs(60);
-        assert_eq!(watches.expire_longest_idle(100, much_later), 3);
+        assert_eq!(watches.expire_longest_idle_at(100, 70_000), 3);
         assert_eq!(expired(), [0, 2, 4, 6, 8]);
-        assert_eq!(watches.expire_longest_idle(100, much_later), 0);
+        assert_eq!(watches.expire_longest_idle_at(100, 70_000), 0);
     }
 
     #[test]
     fn a_dropped_watch_is_forgotten() {
         let watches = DeadlineWatches::new();
         drop(watches.add(Waker::noop().clone()));
-        watches.sweep(Instant::now());
+        watches.sweep();
         assert!(watches.all.borrow().is_empty());
     }
 }

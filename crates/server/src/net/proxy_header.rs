@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::task::Poll;
-use std::time::Instant;
 
 use howdah_http::Scheme;
 use howdah_http::proxy_protocol::{self, HeaderProgress, LONGEST, ProxyHeader};
@@ -25,7 +24,7 @@ pub(super) async fn receive<T: Transport>(
     let result = if peer.is_proxy {
         let waker = task_waker().await;
         let watch = thread.watches().add(waker);
-        watch.arm(Instant::now(), thread.config().limits.head_timeout);
+        watch.arm(thread.config().limits.head_timeout);
         // A server that stops closes connections without a request.
         watch.set_idle(true);
         read(transport, &watch).await

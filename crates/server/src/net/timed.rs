@@ -149,7 +149,7 @@ impl<T: Transport> TimedTransport<T> {
             Poll::Pending => {
                 // The clock is only read when there is something to wait for.
                 if let Some(patience) = patience.take() {
-                    self.watch.arm(Instant::now(), patience);
+                    self.watch.arm(patience);
                 }
                 Poll::Pending
             }
@@ -215,9 +215,8 @@ impl<T: Transport> TimedTransport<T> {
                     if self.watch.is_disarmed() {
                         let PaceLimit { silence, .. } = self.patience;
                         let left = self.patience.left(silence, self.taken, self.waited);
-                        let now = Instant::now();
-                        self.waits_since = Some(now);
-                        self.watch.arm(now, left);
+                        self.waits_since = Some(Instant::now());
+                        self.watch.arm(left);
                     }
                     return Poll::Pending;
                 }
@@ -266,7 +265,7 @@ impl<T: Transport> TimedTransport<T> {
         if self.is_given_up {
             return;
         }
-        self.watch.arm(Instant::now(), self.patience.silence);
+        self.watch.arm(self.patience.silence);
         let closed = poll_fn(|context| match self.transport.poll_close(context) {
             Poll::Pending if self.watch.is_expired() => Poll::Ready(()),
             other => other.map(drop),
@@ -285,7 +284,7 @@ impl<T: Transport> TimedTransport<T> {
         context: &mut Context<'_>,
     ) -> Poll<Result<(), ConnectionError>> {
         if !std::mem::replace(has_begun, true) {
-            self.watch.arm(Instant::now(), self.patience.silence);
+            self.watch.arm(self.patience.silence);
         }
         match self.transport.poll_shutdown(context) {
             Poll::Pending if self.watch.is_expired() => Poll::Ready(Err(ConnectionError::TimedOut)),

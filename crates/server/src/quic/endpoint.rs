@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use aws_lc_rs::{hkdf, hmac};
 use howdah_config::{Config, Http3};
@@ -160,7 +160,7 @@ impl Thread {
 async fn finish(thread: &Thread, connecting: Connecting) -> Result<quinn::Connection, String> {
     let waker = task_waker().await;
     let watch = thread.watches().add(waker);
-    watch.arm(Instant::now(), thread.config().limits.handshake_timeout);
+    watch.arm(thread.config().limits.handshake_timeout);
     watch.set_idle(true);
     let mut connected = pin!(connected(connecting));
     poll_fn(|context| match connected.as_mut().poll(context) {

@@ -47,10 +47,9 @@ impl<'s> Pace<'s> {
     /// that takes less than `send_rate`.
     pub(crate) fn wait(&mut self, context: &mut Context<'_>) {
         if self.since.is_none() {
-            let now = Instant::now();
             let left = self.patience.left(self.patience.silence, self.taken, self.waited);
-            self.arm(now, left, context);
-            self.since = Some(now);
+            self.arm(left, context);
+            self.since = Some(Instant::now());
         }
     }
 
@@ -64,7 +63,7 @@ impl<'s> Pace<'s> {
     /// Begins to wait for other responses, for `send_timeout`. This wait is not the client's.
     pub(crate) fn wait_for_others(&mut self, context: &mut Context<'_>) {
         self.since = None;
-        self.arm(Instant::now(), self.patience.silence, context);
+        self.arm(self.patience.silence, context);
     }
 
     /// Returns whether the time of the present wait is over; `None` before the first.
@@ -77,9 +76,9 @@ impl<'s> Pace<'s> {
         self.thread.counters().count_limit(protocol, "send_timeout");
     }
 
-    fn arm(&mut self, now: Instant, after: Duration, context: &mut Context<'_>) {
+    fn arm(&mut self, after: Duration, context: &mut Context<'_>) {
         let watches = self.thread.watches();
         let watch = self.watch.get_or_insert_with(|| watches.add(context.waker().clone()));
-        watch.arm(now, after);
+        watch.arm(after);
     }
 }

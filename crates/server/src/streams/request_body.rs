@@ -4,7 +4,7 @@ use std::future::{Future, ready};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use howdah_http::{Refusal, ResponseHead, Status};
 
@@ -75,7 +75,7 @@ impl<'s, S: Stream> StreamRequestBody<'s, S> {
         let watches = self.stream.thread().watches();
         let watch = self.watch.get_or_insert_with(|| watches.add(context.waker().clone()));
         if !std::mem::replace(&mut self.is_waiting, true) {
-            watch.arm(Instant::now(), patience);
+            watch.arm(patience);
         }
         match watch.is_expired() {
             true => Poll::Ready(Err(BodyError::TimedOut)),

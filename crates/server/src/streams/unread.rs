@@ -6,7 +6,7 @@
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{Stream, StreamContent};
 use crate::net::{LINGER, LINGER_BYTES, task_waker};
@@ -22,7 +22,7 @@ pub(super) async fn discard<S: Stream>(stream: &S, mut content: S::Content) {
     let first = poll_fn(|context| Poll::Ready(poll_rest(&mut content, &mut left, context))).await;
     if first.is_pending() {
         let watch = stream.thread().watches().add(task_waker().await);
-        watch.arm(Instant::now(), LINGER);
+        watch.arm(LINGER);
         poll_fn(|context| match poll_rest(&mut content, &mut left, context) {
             Poll::Pending if watch.is_expired() => Poll::Ready(()),
             rest => rest,

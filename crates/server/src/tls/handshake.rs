@@ -7,7 +7,6 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Instant;
 
 use howdah_http::CertificateVariables;
 use howdah_site::Sites;
@@ -326,7 +325,7 @@ impl io::Write for Once<'_> {
 async fn watch(thread: &Thread) -> Rc<Watch> {
     let waker = task_waker().await;
     let watch = thread.watches().add(waker);
-    watch.arm(Instant::now(), thread.config().limits.handshake_timeout);
+    watch.arm(thread.config().limits.handshake_timeout);
     watch.set_idle(true);
     watch
 }

@@ -71,7 +71,7 @@ impl<'t> TimeLimits<'t> {
         }
         if watch.is_disarmed() || watch.is_expired() {
             let end = self.end.map_or(idle_end, |end| end.min(idle_end));
-            watch.arm(now, end - now);
+            watch.arm(end - now);
         }
         None
     }
@@ -83,11 +83,10 @@ impl<'t> TimeLimits<'t> {
 
     /// From now on only [`LAST_WORDS`] are left.
     pub(super) fn close(&mut self) {
-        let now = Instant::now();
         self.is_closed = true;
-        self.end = Some(now + LAST_WORDS);
+        self.end = Some(Instant::now() + LAST_WORDS);
         if let Some(watch) = &self.watch {
-            watch.arm(now, LAST_WORDS);
+            watch.arm(LAST_WORDS);
         }
     }
 }

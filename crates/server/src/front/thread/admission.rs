@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use tokio::sync::Notify;
 
@@ -75,7 +74,7 @@ impl Thread {
     /// number.
     pub(super) fn close_longest_idle(&self) -> usize {
         let most = (self.shared.most_connections / RECYCLED).max(1);
-        self.watches.expire_longest_idle(most, Instant::now())
+        self.watches.expire_longest_idle(most)
     }
 
     /// Counts a connection as working until the guard is dropped.

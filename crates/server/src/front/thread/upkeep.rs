@@ -15,7 +15,7 @@ impl Thread {
         if self.number == 1 {
             crate::front::pulse::hang_if_told();
         }
-        self.watches.sweep(now);
+        self.watches.sweep();
         self.follow_evictions();
         self.kept.sweep(now, self.is_draining());
         if self.number == 0 {
