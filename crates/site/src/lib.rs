@@ -50,4 +50,6 @@ pub use ruled::Ruled;
 pub use rules::Rules;
 pub use sendfile::{SendfileError, SendfileField};
 pub use sites::{Site, Sites};
-pub use variables::{ScriptEnvironment, common_variables, own_variables, server_variables};
+pub use variables::{
+    EnvironmentNames, ScriptEnvironment, common_variables, own_variables, server_variables,
+};

@@ -1,6 +1,7 @@
 //! The server variables of a script (`$_SERVER`), as PHP developers know them from Apache.
 
 mod environment;
+mod line_index;
 mod ruled;
 
 use std::io::Write;
@@ -11,7 +12,8 @@ use howdah_http::{Content, Fields, Request, Scheme, ScriptVariables};
 
 use crate::resolution::Script;
 use crate::ruled::Ruled;
-pub use environment::ScriptEnvironment;
+pub use environment::{EnvironmentNames, ScriptEnvironment};
+use line_index::LineIndex;
 
 /// Gives `out` every server variable of `script`, run for the request of `client`, as name and
 /// value. Returns how many of them, the last ones, directives have set: the `HTTP_` names among
@@ -177,7 +179,7 @@ fn fields(request: &Request, fields: &Fields, out: &mut impl FnMut(&[u8], &[u8])
     if !request.authority.is_empty() {
         out(b"HTTP_HOST", host_as_sent(request, fields));
     }
-    let repeated = repeated_marks(fields);
+    let (index, repeated) = (LineIndex::of(fields), repeated_marks(fields));
     let mut name_buffer = [0; LONGEST_NAME];
     for (number, (field, value)) in fields.iter().enumerate() {
         let Some(name) = variable_name(field, &mut name_buffer) else {
@@ -187,11 +189,12 @@ fn fields(request: &Request, fields: &Fields, out: &mut impl FnMut(&[u8], &[u8])
             out(name, value);
             continue;
         }
-        let same = fields
-            .iter()
-            .enumerate()
-            .filter(|(_, (other, _))| other.eq_ignore_ascii_case(field));
-        if same.clone().next().is_some_and(|(first, _)| first < number) {
+        let same = index.find(field);
+        if same.as_ref().is_some_and(|same| same.first < number) {
+            continue;
+        }
+        if same.is_some_and(|same| same.count == 1) {
+            out(name, value);
             continue;
         }
         // RFC 6265 §5.4: a line of Cookie holds pairs, and pairs are joined by a semicolon.
@@ -200,7 +203,7 @@ fn fields(request: &Request, fields: &Fields, out: &mut impl FnMut(&[u8], &[u8])
         } else {
             b", "
         };
-        let values: Vec<&[u8]> = same.map(|(_, (_, value))| value).collect();
+        let values: Vec<&[u8]> = fields.values(field).collect();
         out(name, &values.join(separator));
     }
 }

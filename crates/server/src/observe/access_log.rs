@@ -5,6 +5,7 @@ mod own;
 mod time;
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::io::Write;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -78,9 +79,12 @@ impl ResolutionNotes {
     /// Adds the variables and the notes that the script has set.
     pub(crate) fn add(&mut self, environment: Option<&Fields>, notes: Option<&Fields>) {
         for (set, into) in [(environment, &mut self.environment), (notes, &mut self.notes)] {
-            set.into_iter()
-                .flat_map(Fields::iter)
-                .for_each(|(name, value)| into.set(name, value));
+            let Some(set) = set else { continue };
+            let names: HashSet<_> = set.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+            let mut all = Fields::new();
+            let kept = into.iter().filter(|(name, _)| !names.contains(&name.to_ascii_lowercase()));
+            kept.chain(set.iter()).for_each(|(name, value)| all.push(name, value));
+            *into = all;
         }
     }
 }

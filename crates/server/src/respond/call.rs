@@ -7,8 +7,8 @@ use std::rc::Rc;
 use howdah_http::{Fields, Status};
 use howdah_php::{EntryBlock, RequestEncoder};
 use howdah_site::{
-    ClientRequest, Ruled, Script, ScriptEnvironment, common_variables, own_variables,
-    server_variables,
+    ClientRequest, EnvironmentNames, Ruled, Script, ScriptEnvironment, common_variables,
+    own_variables, server_variables,
 };
 
 use super::prepared::PreparedResponse;
@@ -28,6 +28,8 @@ pub(crate) struct CommonCall {
     /// The variables and ini values that directives set. A variable with the name of one of the
     /// server's is left out.
     last: EntryBlock,
+    /// The names of the variables that directives set.
+    names: EnvironmentNames,
 }
 
 impl CommonCall {
@@ -41,7 +43,11 @@ impl CommonCall {
         let count = environment.give(|name, value| last.variable(name, value));
         last.environment(count);
         add_ini(&mut last, ruled);
-        CommonCall { first, last }
+        CommonCall {
+            first,
+            last,
+            names: EnvironmentNames::of(ruled),
+        }
     }
 }
 
@@ -67,13 +73,12 @@ impl ScriptCall<'_> {
     /// Encodes `common` and the request's own variables. `false`: one of them has a name that a
     /// directive has set, and the call must be encoded again without `common`.
     fn encode_own(&self, encoder: &mut RequestEncoder, ruled: &Ruled, common: &CommonCall) -> bool {
-        let environment = ScriptEnvironment::of(ruled);
         let mut is_apart = true;
         self.begin(encoder, Some(ruled));
         let entries = encoder.entries();
         entries.add(&common.first);
         own_variables(&self.client, Some(ruled), &mut |name, value| {
-            is_apart &= !environment.has(name);
+            is_apart &= !common.names.has(name);
             entries.variable(name, value);
         });
         entries.add(&common.last);

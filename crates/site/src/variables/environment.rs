@@ -1,7 +1,10 @@
 //! Variables that directives set (`r->subprocess_env`).
 
+use std::collections::HashSet;
+
 use howdah_http::Fields;
 
+use super::line_index::LineIndex;
 use super::mark;
 use crate::ruled::Ruled;
 
@@ -10,10 +13,19 @@ use crate::ruled::Ruled;
 #[derive(Debug)]
 pub struct ScriptEnvironment<'e> {
     env: &'e Fields,
+    index: LineIndex<'e>,
     /// The [marks](mark) of their names.
     marks: u64,
-    /// Names that the server has given already.
-    given: Vec<&'e [u8]>,
+    /// The first places of names that the server has given already.
+    given: HashSet<usize>,
+}
+
+/// The names of the variables that directives set.
+#[derive(Debug)]
+pub struct EnvironmentNames {
+    marks: u64,
+    /// In lower case, sorted.
+    names: Vec<Box<[u8]>>,
 }
 
 impl<'e> ScriptEnvironment<'e> {
@@ -22,49 +34,59 @@ impl<'e> ScriptEnvironment<'e> {
         let env = &ruled.state.env;
         ScriptEnvironment {
             env,
-            marks: env.iter().fold(0, |marks, (name, _)| marks | mark(name)),
-            given: Vec::new(),
+            index: LineIndex::of(env),
+            marks: marks_of(env),
+            given: HashSet::new(),
         }
-    }
-
-    /// Returns whether directives set the variable `name`.
-    #[inline]
-    pub fn has(&self, name: &[u8]) -> bool {
-        self.may_have(name) && self.env.contains(name)
     }
 
     /// Leaves out a variable that the server sets itself.
     #[inline]
     pub fn leave_out(&mut self, name: &[u8]) {
-        if self.may_have(name) {
-            let mut names = self.env.iter().map(|(other, _)| other);
-            self.given.extend(names.find(|other| other.eq_ignore_ascii_case(name)));
+        // Usually there is none, and no name is compared.
+        if self.marks & mark(name) != 0 {
+            self.given.extend(self.index.find(name).map(|same| same.first));
         }
-    }
-
-    /// Usually empty; then no name is compared.
-    #[inline]
-    fn may_have(&self, name: &[u8]) -> bool {
-        self.marks != 0 && self.marks & mark(name) != 0
     }
 
     /// Gives `out` the variables that are left, as name and value. Returns their number.
     pub fn give(&self, mut out: impl FnMut(&[u8], &[u8])) -> u32 {
         let mut count = 0;
-        for (number, (name, value)) in self.env.iter().enumerate() {
-            let is_same = |other: &[u8]| other.eq_ignore_ascii_case(name);
-            let mut earlier = self.env.iter().take(number);
-            if self.given.iter().any(|given| is_same(given))
-                || earlier.any(|(other, _)| is_same(other))
-            {
-                continue;
+        for (place, (name, _)) in self.env.iter().enumerate() {
+            let same = self.index.find(name).filter(|same| same.first == place);
+            if let Some(same) = same.filter(|same| !self.given.contains(&same.first)) {
+                let (name, value) = same.last_line;
+                out(name, value);
+                count += 1;
             }
-            let later = self.env.iter().skip(number + 1);
-            let (name, value) =
-                later.filter(|(other, _)| is_same(other)).last().unwrap_or((name, value));
-            out(name, value);
-            count += 1;
         }
         count
     }
+}
+
+impl EnvironmentNames {
+    /// The names that directives have set for a request.
+    pub fn of(ruled: &Ruled) -> EnvironmentNames {
+        let env = &ruled.state.env;
+        let mut names: Vec<Box<[u8]>> =
+            env.iter().map(|(name, _)| name.to_ascii_lowercase().into()).collect();
+        names.sort_unstable();
+        names.dedup();
+        EnvironmentNames { marks: marks_of(env), names }
+    }
+
+    /// Returns whether directives set the variable `name`.
+    #[inline]
+    pub fn has(&self, name: &[u8]) -> bool {
+        self.marks & mark(name) != 0 && self.contains(name)
+    }
+
+    fn contains(&self, name: &[u8]) -> bool {
+        let lower = || name.iter().map(u8::to_ascii_lowercase);
+        self.names.binary_search_by(|known| known.iter().copied().cmp(lower())).is_ok()
+    }
+}
+
+fn marks_of(env: &Fields) -> u64 {
+    env.iter().fold(0, |marks, (name, _)| marks | mark(name))
 }

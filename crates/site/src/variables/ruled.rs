@@ -3,6 +3,7 @@
 use howdah_htaccess::{ClientRequest, RequestState};
 use howdah_http::{Fields, Request, Scheme};
 
+use super::line_index::LineIndex;
 use crate::ruled::Ruled;
 
 /// The user that has authenticated, and the request that led to this one.
@@ -67,12 +68,15 @@ pub(super) fn script_name<'u>(uri: &'u [u8], path_info: &[u8]) -> &'u [u8] {
 /// the last value, as under Apache; several that the client itself has sent stay.
 pub(super) fn as_read(sent: &Fields, edited: &Fields) -> Fields {
     let mut read = Fields::new();
-    for (name, value) in edited.iter() {
-        let count = edited.values(name).count();
-        if count == 1 || count == sent.values(name).count() {
+    let (sent, index) = (LineIndex::of(sent), LineIndex::of(edited));
+    for (place, (name, value)) in edited.iter().enumerate() {
+        let same = index.find(name);
+        let are_sent = || {
+            let sent = sent.find(name).map(|same| same.count);
+            same.as_ref().map(|same| same.count) == sent
+        };
+        if same.as_ref().is_some_and(|same| same.last == place) || are_sent() {
             read.push(name, value);
-        } else {
-            read.set(name, value);
         }
     }
     read

@@ -243,3 +243,32 @@ fn numbers_and_addresses_are_written_in_full() {
         with_address(address.parse().unwrap(), |text| assert_eq!(text, expected.as_bytes()));
     }
 }
+
+/// More lines than are looked through one by one.
+#[test]
+fn many_fields_and_variables_are_as_few() {
+    let numbers = || (0..200).map(|number| format!("X-{number}"));
+    let mut request = request("/a.php", "example.org", &[("Cookie", "a=1"), ("X-7", "first")]);
+    numbers().for_each(|name| request.fields.push(name.as_bytes(), b"y"));
+    request.fields.push(b"cookie", b"b=2");
+    request.fields.push(b"x-199", b"z");
+    let all = variables("/srv", &request);
+    assert_eq!(all["HTTP_COOKIE"], "a=1; b=2");
+    assert_eq!((&*all["HTTP_X_7"], &*all["HTTP_X_199"]), ("first, y", "y, z"));
+    assert_eq!(
+        numbers()
+            .filter(|name| all[&format!("HTTP_{}", name.replace('-', "_"))] == "y")
+            .count(),
+        198
+    );
+
+    // Lines that a directive has added beside the client's own: the last one counts.
+    let mut edited = request.fields.clone();
+    edited.push(b"X-5", b"added");
+    edited.push(b"New", b"1");
+    edited.push(b"new", b"2");
+    let read = ruled::as_read(&request.fields, &edited);
+    let values = |name: &[u8]| read.values(name).map(<[u8]>::to_vec).collect::<Vec<_>>();
+    assert_eq!((values(b"x-5"), values(b"new")), (vec![b"added".to_vec()], vec![b"2".to_vec()]));
+    assert_eq!((values(b"cookie").len(), values(b"x-7").len(), read.len()), (2, 2, 205));
+}

@@ -218,7 +218,7 @@ fn an_encrypted_request_keeps_what_directives_say_about_it() {
         let found = crate::resolve(site, &client(&request), &mut tree, &mut Scratch::default());
         assert_eq!(found.ruled.is_some(), expected, "{lines}");
         if let Some(ruled) = &found.ruled {
-            let variables = crate::ScriptEnvironment::of(ruled);
+            let variables = crate::EnvironmentNames::of(ruled);
             assert!(variables.has(b"A") && !variables.has(b"B"), "{lines}");
         }
     }

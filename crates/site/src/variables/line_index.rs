@@ -1,0 +1,74 @@
+//! Looking up lines by name among many.
+
+use std::collections::HashMap;
+
+use howdah_http::Fields;
+
+/// Lines that a look-up may walk over. Usual requests have fewer, and need no index.
+const FEW: usize = 64;
+
+/// The lines of `Fields`, found by name in a time that does not grow with the number of others:
+/// directives of a site can set thousands.
+#[derive(Debug)]
+pub(super) struct LineIndex<'f> {
+    fields: &'f Fields,
+    /// By the name in lower case; `None` where there are few lines.
+    by_name: Option<HashMap<Vec<u8>, SameName<'f>>>,
+}
+
+/// The lines that have one name.
+#[derive(Debug, Clone)]
+pub(super) struct SameName<'f> {
+    /// Their number.
+    pub(super) count: usize,
+    /// The place of the first among all lines.
+    pub(super) first: usize,
+    /// The place of the last.
+    pub(super) last: usize,
+    /// The last, as name and value.
+    pub(super) last_line: (&'f [u8], &'f [u8]),
+}
+
+impl<'f> LineIndex<'f> {
+    pub(super) fn of(fields: &'f Fields) -> LineIndex<'f> {
+        let by_name = (fields.len() > FEW).then(|| {
+            let mut by_name = HashMap::with_capacity(fields.len());
+            for (place, line) in fields.iter().enumerate() {
+                by_name
+                    .entry(line.0.to_ascii_lowercase())
+                    .and_modify(|same: &mut SameName<'_>| same.add(place, line))
+                    .or_insert(SameName::new(place, line));
+            }
+            by_name
+        });
+        LineIndex { fields, by_name }
+    }
+
+    /// Returns the lines of that name; `None` if there are none.
+    pub(super) fn find(&self, name: &[u8]) -> Option<SameName<'f>> {
+        if let Some(by_name) = &self.by_name {
+            return by_name.get(&name.to_ascii_lowercase()).cloned();
+        }
+        let lines = self.fields.iter().enumerate();
+        let mut lines = lines.filter(|(_, (other, _))| other.eq_ignore_ascii_case(name));
+        let (place, line) = lines.next()?;
+        let mut same = SameName::new(place, line);
+        lines.for_each(|(place, line)| same.add(place, line));
+        Some(same)
+    }
+}
+
+impl<'f> SameName<'f> {
+    fn new(place: usize, line: (&'f [u8], &'f [u8])) -> SameName<'f> {
+        SameName {
+            count: 1,
+            first: place,
+            last: place,
+            last_line: line,
+        }
+    }
+
+    fn add(&mut self, place: usize, line: (&'f [u8], &'f [u8])) {
+        (self.count, self.last, self.last_line) = (self.count + 1, place, line);
+    }
+}
