@@ -294,7 +294,7 @@ fn share(
         evaluators: evaluators(Arc::clone(&directives))?,
         readers: readers(Arc::clone(&directives))?,
         compressed: CompressedCache::new(shared::MOST_COMPRESSED),
-        storage: Arc::new(storage(&config, &log)),
+        storage: Arc::new(storage(&config, &log, open_files)),
         clients: Arc::new(Clients::new(&config)),
         challenges: Challenges::default(),
         renewals: Renewals::default(),
@@ -389,10 +389,11 @@ const MOST_EVALUATIONS: usize = 256;
 const MOST_EVALUATIONS_OF_CLIENT: usize = 64;
 
 /// Returns the storage for content that does not fit into memory.
-fn storage(config: &Arc<Config>, log: &Arc<ErrorLog>) -> Storage {
+fn storage(config: &Arc<Config>, log: &Arc<ErrorLog>, open_files: OpenFileLimits) -> Storage {
     let limits = StorageLimits {
         total: config.limits.spill_total,
         sites: config.sites.iter().map(|site| site.spill_total).collect(),
+        files: Some(open_files.stored as u64),
     };
     let (config, log) = (Arc::clone(config), Arc::clone(log));
     let report = move |site: usize, refusal: &StorageRefusal| {

@@ -18,7 +18,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use howdah_files::OpenFile;
@@ -33,6 +33,8 @@ use self::disk::DiskThreads;
 pub(crate) struct Storage {
     folder: PathBuf,
     budget: Budget,
+    /// Files in place of bytes: each is an open one.
+    files: Budget,
     disk: DiskThreads,
     report: ReportRefusal,
 }
@@ -65,6 +67,8 @@ pub(crate) struct StorageLimits {
     pub(crate) total: Option<u64>,
     /// By site: bytes of the site's files.
     pub(crate) sites: Vec<Option<u64>>,
+    /// Files that may be open. A site takes half of those that are left. `None`: any number.
+    pub(crate) files: Option<u64>,
 }
 
 impl fmt::Debug for Storage {
@@ -80,8 +84,16 @@ impl Storage {
         // No folder has a NUL in its name.
         let path = CString::new(folder.as_os_str().as_bytes()).unwrap_or_default();
         let free: budget::FreeSpace = Box::new(move || howdah_sys::space::free(&path).ok());
+        // A site that is alone shares with no other.
+        let share = (limits.sites.len() == 1).then_some(u64::MAX);
+        let files = StorageLimits {
+            total: Some(limits.files.unwrap_or(u64::MAX)),
+            sites: vec![share; limits.sites.len()],
+            files: None,
+        };
         Storage {
             folder,
+            files: Budget::new(files, Box::new(|| None)),
             budget: Budget::new(limits, free),
             disk: DiskThreads::default(),
             report,
@@ -106,6 +118,7 @@ impl Storage {
             storage: Arc::clone(self),
             site,
             file: OnceLock::new(),
+            is_counted: AtomicBool::new(false),
             reserved: AtomicU64::new(0),
         })))
     }
@@ -146,6 +159,8 @@ struct StorageState {
     site: usize,
     /// Empty until the first write has begun.
     file: OnceLock<File>,
+    /// The file is counted, before it is there.
+    is_counted: AtomicBool,
     /// Bytes of the file that the budgets count.
     reserved: AtomicU64,
 }
@@ -179,6 +194,9 @@ impl StoredFile {
     ) -> Result<StorageCall<WriteResult>, (Vec<u8>, NoRoom)> {
         let inner = Arc::clone(self.inner());
         let length = bytes.len() as u64;
+        if let Err(no_room) = inner.count() {
+            return Err((bytes, no_room));
+        }
         if let Err(no_room) = inner.storage.budget.reserve(inner.site, length) {
             // Writes measure the free space. Where nothing may be written, nobody would notice
             // that the disk has room again.
@@ -248,6 +266,16 @@ impl Drop for StoredFile {
 }
 
 impl StorageState {
+    /// Counts the file, the first time that this is called.
+    fn count(&self) -> Result<(), NoRoom> {
+        if !self.is_counted.load(Ordering::Relaxed) {
+            let counted = self.storage.files.reserve(self.site, 1);
+            counted.map_err(NoRoom::of_files)?;
+            self.is_counted.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
     fn write(&self, offset: u64, bytes: Vec<u8>) -> WriteResult {
         self.storage.budget.refresh();
         let mut written = WriteResult { bytes, count: 0, error: None };
@@ -285,6 +313,9 @@ impl Drop for StorageState {
     fn drop(&mut self) {
         // The blocks are free before the budgets say so.
         drop(self.file.take());
+        if *self.is_counted.get_mut() {
+            self.storage.files.give_back(self.site, 1);
+        }
         self.storage.budget.give_back(self.site, *self.reserved.get_mut());
     }
 }
@@ -299,6 +330,7 @@ mod tests {
             StorageLimits {
                 total: Some(total),
                 sites: vec![None, Some(10)],
+                files: Some(8),
             },
             Box::new(|_, _| {}),
         ))
@@ -345,7 +377,11 @@ mod tests {
     #[test]
     fn a_disk_that_takes_nothing_gives_the_bytes_back() {
         let mut storage = Storage::new(
-            StorageLimits { total: Some(1000), sites: vec![None] },
+            StorageLimits {
+                total: Some(1000),
+                sites: vec![None],
+                files: None,
+            },
             Box::new(|_, _| {}),
         );
         storage.folder = "/nowhere/at/all".into();
@@ -355,6 +391,24 @@ mod tests {
         assert_eq!((written.bytes.as_slice(), written.count), (&b"bytes"[..], 0));
         assert!(written.error.is_some());
         assert_eq!(storage.usage().1, 0);
+    }
+
+    #[test]
+    fn sites_share_the_files_that_may_be_open() {
+        let storage = storage(1 << 20);
+        let begin = |site| {
+            let file = storage.file(site);
+            let begun = file.write(0, vec![7]).map(drop).map_err(|(_, no_room)| no_room);
+            begun.map(|()| file)
+        };
+        let mut open: Vec<StoredFile> = (0..2).map(|_| begin(0).unwrap()).collect();
+        assert_eq!(begin(0).map(drop).unwrap_err(), NoRoom::SiteFiles);
+        open.push(begin(1).expect("another site has room"));
+        // A file that is there takes no more of them.
+        open[0].write(1, vec![8]).map(drop).unwrap();
+        open.clear();
+        until("the files are closed", || storage.files.usage() == (8, 0));
+        drop(begin(0).expect("there is room again"));
     }
 
     #[test]

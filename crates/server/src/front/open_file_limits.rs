@@ -1,15 +1,18 @@
-//! The number of connections and cached files that fit into the limit of open files.
+//! The number of connections, cached files and temporary files that fit into the limit of open
+//! files.
 
 use std::io;
 
 use howdah_config::Config;
 
-/// Connections and cached files that may be open.
+/// Connections and files that may be open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OpenFileLimits {
     pub(super) connections: usize,
     /// Files that each thread may keep open.
     pub(super) cached: usize,
+    /// Temporary files of all requests. A connection of HTTP/2 or HTTP/3 may want a hundred.
+    pub(super) stored: usize,
     /// The limit of open files.
     limit: u64,
 }
@@ -41,9 +44,13 @@ impl OpenFileLimits {
         let own = FRONT + threads * (THREAD + cached) + pools * POOL;
         let fitting = limit.saturating_sub(own) / 5 * 4;
         let fitting = usize::try_from(fitting).unwrap_or(usize::MAX);
+        let connections = config.limits.connections.min(fitting.max(LEAST));
+        let left = limit.saturating_sub(own + connections as u64);
         OpenFileLimits {
-            connections: config.limits.connections.min(fitting.max(LEAST)),
+            connections,
             cached: cached as usize,
+            // The other half is for sockets to upstreams, and for files that are being sent.
+            stored: usize::try_from(left / 2).unwrap_or(usize::MAX).max(LEAST),
             limit,
         }
     }
@@ -83,7 +90,7 @@ mod tests {
     fn a_low_limit_leaves_room_for_all_that_a_connection_needs() {
         for limit in [256, 1024, 4096, 20_000] {
             let (room, warning) = limits(limit);
-            let needed = room.connections * 5 / 4 + 2 * room.cached;
+            let needed = room.connections + room.stored + 2 * room.cached;
             assert!(needed as u64 <= limit, "{limit}: {room:?}");
             assert!(room.connections >= LEAST && room.cached > 0, "{limit}: {room:?}");
             assert!(warning.is_some_and(|text| text.contains(&limit.to_string())));

@@ -201,7 +201,11 @@ fn place<'t>(turns: &'t Arc<Semaphore>, crew: &'t Crew<FileStore>) -> FilterPlac
 }
 
 fn limits() -> SpoolLimits {
-    let storage = StorageLimits { total: Some(1 << 20), sites: vec![None] };
+    let storage = StorageLimits {
+        total: Some(1 << 20),
+        sites: vec![None],
+        files: None,
+    };
     SpoolLimits {
         memory: 4,
         file: 1000,

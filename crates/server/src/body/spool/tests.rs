@@ -18,6 +18,7 @@ fn limits(memory: usize, file: u64, total: u64) -> (SpoolLimits, Arc<AtomicUsize
     let sites = StorageLimits {
         total: Some(total),
         sites: vec![Some(u64::MAX)],
+        files: None,
     };
     let storage = Arc::new(Storage::new(sites, Box::new(report)));
     (SpoolLimits { memory, file, storage, site: 0 }, reports)

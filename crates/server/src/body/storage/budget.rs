@@ -39,6 +39,20 @@ pub(crate) enum NoRoom {
     Site,
     /// The one of all sites together.
     Total,
+    /// The site's share of the files that may be open.
+    SiteFiles,
+    /// All files that may be open.
+    TotalFiles,
+}
+
+impl NoRoom {
+    /// The same for a budget of files.
+    pub(super) fn of_files(self) -> NoRoom {
+        match self {
+            NoRoom::Site | NoRoom::SiteFiles => NoRoom::SiteFiles,
+            NoRoom::Total | NoRoom::TotalFiles => NoRoom::TotalFiles,
+        }
+    }
 }
 
 impl fmt::Display for NoRoom {
@@ -50,6 +64,12 @@ impl fmt::Display for NoRoom {
             NoRoom::Total => {
                 "the temporary files of all sites have as many bytes as `spill_total` of \
                  `[limits]` allows"
+            }
+            NoRoom::SiteFiles => {
+                "the site has as many temporary files as its share of the limit of open files allows"
+            }
+            NoRoom::TotalFiles => {
+                "there are as many temporary files as the limit of open files (`ulimit -n`) allows"
             }
         })
     }
@@ -163,7 +183,11 @@ mod tests {
     use super::*;
 
     fn budget(total: Option<u64>, sites: &[Option<u64>], free: u64) -> Budget {
-        let limits = StorageLimits { total, sites: sites.to_vec() };
+        let limits = StorageLimits {
+            total,
+            sites: sites.to_vec(),
+            files: None,
+        };
         Budget::new(limits, Box::new(move || Some(free)))
     }
 
