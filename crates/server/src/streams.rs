@@ -60,11 +60,8 @@ pub(crate) trait Stream {
     /// The requests of the connection that have not ended.
     fn open_requests(&self) -> &Rc<OpenRequests>;
 
-    /// The other end of the connection, as it was at the connection's begin.
-    fn connection_peer(&self) -> &Peer;
-
-    /// The other end of the connection, at its present address.
-    fn present_peer(&self) -> Rc<Peer>;
+    /// The other end of the connection, at the address with which the connection began.
+    fn peer(&self) -> &Rc<Peer>;
 
     /// The number of requests of the connection before this one.
     fn earlier(&self) -> u64;

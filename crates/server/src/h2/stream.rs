@@ -63,12 +63,8 @@ impl<'c> streams::Stream for H2Stream<'c> {
         &self.shared.open
     }
 
-    fn connection_peer(&self) -> &Peer {
+    fn peer(&self) -> &Rc<Peer> {
         &self.shared.peer
-    }
-
-    fn present_peer(&self) -> Rc<Peer> {
-        Rc::clone(&self.shared.peer)
     }
 
     fn earlier(&self) -> u64 {

@@ -43,7 +43,9 @@ const LAST_TURNS: u32 = 4;
 pub(super) struct H3Shared {
     pub(super) thread: Rc<Thread>,
     /// The client, or the trusted proxy that the connection belongs to, at the connection's begin.
-    pub(super) peer: Peer,
+    /// The client at the address that it began with. What a packet says of a new one need not be
+    /// true, and the library does not tell when it is proven.
+    pub(super) peer: Rc<Peer>,
     connection: quinn::Connection,
     accepted: Rc<TransportFacts>,
     pub(super) open: Rc<OpenRequests>,
@@ -97,7 +99,7 @@ pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer:
     let accepted = Rc::new(TransportFacts::new(meter, streams, task.clone()));
     let shared = Rc::new(H3Shared {
         thread: Rc::clone(&thread),
-        peer,
+        peer: Rc::new(peer),
         connection: connection.clone(),
         accepted: Rc::clone(&accepted),
         open: Rc::new(OpenRequests::new(task.clone())),
@@ -298,14 +300,6 @@ fn limits_streams(thread: &Thread) -> usize {
 }
 
 impl H3Shared {
-    /// The peer at the present address of the client, which may have moved.
-    pub(super) fn present_peer(&self) -> Peer {
-        let mut peer = self.peer.clone();
-        peer.hop = self.connection.remote_address();
-        peer.remote = peer.hop;
-        peer
-    }
-
     /// Counts a request that the client has cancelled.
     pub(super) fn count_reset(&self) {
         self.accepted.meter.count_reset();

@@ -163,12 +163,8 @@ impl<'c> streams::Stream for H3Stream<'c> {
         &self.shared.open
     }
 
-    fn connection_peer(&self) -> &Peer {
+    fn peer(&self) -> &Rc<Peer> {
         &self.shared.peer
-    }
-
-    fn present_peer(&self) -> Rc<Peer> {
-        Rc::new(self.shared.present_peer())
     }
 
     fn earlier(&self) -> u64 {

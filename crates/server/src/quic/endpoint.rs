@@ -15,8 +15,8 @@ use aws_lc_rs::{hkdf, hmac};
 use howdah_config::{Config, Http3};
 use howdah_http::Scheme;
 use quinn::{
-    Connecting, ConnectionError, Endpoint, EndpointConfig, IdleTimeout, Incoming, ServerConfig,
-    TokioRuntime, TransportConfig, VarInt,
+    BloomTokenLog, Connecting, ConnectionError, Endpoint, EndpointConfig, IdleTimeout, Incoming,
+    ServerConfig, TokioRuntime, TransportConfig, ValidationTokenConfig, VarInt,
 };
 
 use super::exchange::PacketExchange;
@@ -38,6 +38,10 @@ const WAITING: usize = 1000;
 const LEAST_IDLE: Duration = Duration::from_secs(30);
 /// Packets that keep a connection open while a script runs, in the time in which it would end.
 const KEEP_ALIVES: u32 = 3;
+/// Tokens that clients prove their addresses with in two weeks, and the bytes that remember those
+/// which were used. Beyond, some good tokens are taken for used ones: that costs a round trip.
+const USED_TOKENS: u64 = 50_000;
+const USED_TOKENS_MEMORY: usize = 256 * 1024;
 
 impl Thread {
     /// Serves QUIC on every listener that has it.
@@ -90,6 +94,9 @@ impl Thread {
         let mut server = ServerConfig::new(sessions, Arc::new(tokens));
         server.transport_config(Arc::new(transport(self.config())));
         server.max_incoming(WAITING);
+        let mut proofs = ValidationTokenConfig::default();
+        proofs.log(Arc::new(BloomTokenLog::new_expected_items(USED_TOKENS_MEMORY, USED_TOKENS)));
+        server.validation_token_config(proofs);
         let runtime = Arc::new(TokioRuntime);
         Endpoint::new_with_abstract_socket(settings, Some(server), Arc::new(socket), runtime)
             .map_err(said)
@@ -128,12 +135,13 @@ impl Thread {
         self.counters().count_connection();
         let counted = ThreadConnection(self.clone());
         let handshake = Handshake::new(handshakes);
-        let remote = incoming.remote_address();
+        // Later the address may be one that another has written into a packet.
+        let (remote, is_proven) = (incoming.remote_address(), incoming.remote_address_validated());
         tokio::task::spawn_local(async move {
             let thread = &counted.0;
             thread.handshake_turns().take().await;
             let connection = match incoming.accept() {
-                Ok(connecting) => finish(thread, connecting).await,
+                Ok(connecting) => finish(thread, connecting, is_proven).await,
                 Err(error) => Err(error.to_string()),
             };
             drop(handshake);
@@ -144,7 +152,7 @@ impl Thread {
                     return thread.shared.log.say_of_client(Level::Info, None, remote, &what);
                 }
             };
-            let Some(peer) = peer(thread, &connection, place) else {
+            let Some(peer) = peer(thread, &connection, remote, place) else {
                 return;
             };
             let Ok(_admitted) = thread.admit_connection(&peer) else {
@@ -157,12 +165,16 @@ impl Thread {
 
 /// Waits for the end of a handshake, or with early data for the client's first message. As one over
 /// TCP, it may be given up to make room.
-async fn finish(thread: &Thread, connecting: Connecting) -> Result<quinn::Connection, String> {
+async fn finish(
+    thread: &Thread,
+    connecting: Connecting,
+    is_proven: bool,
+) -> Result<quinn::Connection, String> {
     let waker = task_waker().await;
     let watch = thread.watches().add(waker);
     watch.arm(thread.config().limits.handshake_timeout);
     watch.set_idle(true);
-    let mut connected = pin!(connected(connecting));
+    let mut connected = pin!(connected(connecting, is_proven));
     poll_fn(|context| match connected.as_mut().poll(context) {
         Poll::Ready(result) => Poll::Ready(result.map_err(tls::quic_failure)),
         Poll::Pending if watch.is_expired() => {
@@ -173,9 +185,14 @@ async fn finish(thread: &Thread, connecting: Connecting) -> Result<quinn::Connec
     .await
 }
 
-async fn connected(mut connecting: Connecting) -> Result<quinn::Connection, ConnectionError> {
+/// `is_proven`: the client has shown that it gets what is sent to its address. Otherwise early data
+/// waits for the handshake, which shows that, too.
+async fn connected(
+    mut connecting: Connecting,
+    is_proven: bool,
+) -> Result<quinn::Connection, ConnectionError> {
     let facts = connecting.handshake_data().await?;
-    if tls::quic_takes_early_data(facts) {
+    if is_proven && tls::quic_takes_early_data(facts) {
         match connecting.into_0rtt() {
             Ok((connection, _)) => return Ok(connection),
             Err(unchanged) => connecting = unchanged,
@@ -184,12 +201,16 @@ async fn connected(mut connecting: Connecting) -> Result<quinn::Connection, Conn
     connecting.await
 }
 
-/// Returns the client of a connection, with the facts about its encryption.
-fn peer(thread: &Thread, connection: &quinn::Connection, place: usize) -> Option<Peer> {
+/// Returns the client of a connection that began at `remote`, with the facts about its encryption.
+fn peer(
+    thread: &Thread,
+    connection: &quinn::Connection,
+    remote: SocketAddr,
+    place: usize,
+) -> Option<Peer> {
     let listener = thread.shared.quic.as_ref()?.listeners().get(place)?;
     let config = thread.config();
     let settings = config.listen.get(listener.number)?;
-    let remote = connection.remote_address();
     let ip = connection.local_ip().unwrap_or(listener.address.ip());
     let local = SocketAddr::new(ip.to_canonical(), listener.address.port());
     Some(Peer {

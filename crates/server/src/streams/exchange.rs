@@ -17,6 +17,9 @@ use crate::observe::{
 };
 use crate::pipeline::{self, Arrival, RequestContext, Response, SendOutcome, Served};
 
+/// Bytes of a head that are not counted in `client_memory`. Nearly all heads are smaller.
+const SMALL_HEAD: usize = 4096;
+
 /// Serves the request with that head. `ends`: no content follows the head.
 pub(crate) async fn serve<S: Stream>(stream: &S, parts: Parts, content: S::Content, ends: bool) {
     let thread = stream.thread();
@@ -27,6 +30,13 @@ pub(crate) async fn serve<S: Stream>(stream: &S, parts: Parts, content: S::Conte
         peer,
         arrival: Arrival::now(thread),
     };
+    // A head can be a thousand times as long as the bytes that brought it (HPACK, QPACK).
+    let mut held = thread.held_memory(&exchange.peer);
+    let length = work.request.fields.length() + work.request.target.len();
+    if length > SMALL_HEAD && !held.hold(length) {
+        exchange.give_up(&mut work);
+        return thread.give_back(work);
+    }
     let rest = match read {
         Ok(expects_continue) => exchange.serve(&mut work, content, expects_continue, None).await,
         Err(refusal) if refusal.keeps_head() => {
@@ -49,7 +59,7 @@ fn read<S: Stream>(
     ends: bool,
     into: &mut Request,
 ) -> (Result<bool, Refusal>, Rc<Peer>) {
-    let (thread, peer) = (stream.thread(), stream.connection_peer());
+    let (thread, peer) = (stream.thread(), stream.peer());
     into.scheme = peer.scheme;
     let protocol = stream.protocol(&parts);
     let limits = thread.limits();
@@ -59,10 +69,10 @@ fn read<S: Stream>(
     if peer.is_proxy && is_known {
         match forwarded::sender(peer, into, thread.config()) {
             Ok(sender) => return (read, Rc::new(sender)),
-            Err(refusal) => return (Err(refusal), stream.present_peer()),
+            Err(refusal) => return (Err(refusal), Rc::clone(peer)),
         }
     }
-    (read, stream.present_peer())
+    (read, Rc::clone(peer))
 }
 
 /// A request that was read or refused.
@@ -105,8 +115,9 @@ impl<S: Stream> StreamExchange<'_, S> {
             && response.tunnel.is_none()
             && response.status().is_success()
         {
-            // With a 2xx the client would take the content for messages (RFC 8441 §5).
-            response = Response::error(Status::NOT_IMPLEMENTED);
+            // With a 2xx the client would take the content for messages (RFC 8441 §5). It is the
+            // client's error: the site's errors decide about a reload.
+            response = Response::error(Status::BAD_REQUEST);
         }
         let length = response.length();
         let (content, received) = body.into_parts();
@@ -155,6 +166,19 @@ impl<S: Stream> StreamExchange<'_, S> {
         self.stream.abandon();
     }
 
+    /// Gives up a request whose client has no room for its head in `client_memory`. It has not
+    /// begun.
+    #[cold]
+    fn give_up(&self, work: &mut Workspace) {
+        let situation = self.situation(work, None, Phase::ReadingHead);
+        let why =
+            "the client's requests and responses take as much memory as `client_memory` allows";
+        let error = RequestError::head(situation, Status::SERVICE_UNAVAILABLE, why);
+        self.stream.thread().report(&error);
+        self.record_gone(work, None, (None, None), 0);
+        work.request = Request::default();
+    }
+
     /// Answers a refused head. Returns whether the client has got the response.
     async fn refuse(&self, work: &mut Workspace, refusal: Refusal) -> bool {
         let thread = self.stream.thread();
@@ -185,6 +209,13 @@ impl<S: Stream> StreamExchange<'_, S> {
         let alternative = self.peer.tls.as_ref().and_then(|tls| tls.alternative(request));
         let date = thread.date();
         let made = head::response(&response.head, method, promised, &date, alternative.as_deref());
+        let lines = made.headers().iter();
+        let length = lines.map(|(name, value)| name.as_str().len() + value.len()).sum();
+        let mut held_head = thread.held_memory(&self.peer);
+        if length > SMALL_HEAD && !held_head.hold(length) {
+            self.stream.abandon();
+            return self.outcome(0, Err(PumpError::Memory));
+        }
         let priority = priority(work, response);
         let has_content = response.has_content(&work.request);
         let Response { body, filters, trailers, .. } = response;
@@ -205,7 +236,7 @@ impl<S: Stream> StreamExchange<'_, S> {
             (0, finished.map_err(PumpError::from))
         } else {
             let limits = thread.spool_limits(site);
-            let place = thread.filter_place(site, self.stream.connection_peer());
+            let place = thread.filter_place(site, self.stream.peer());
             let held = thread.held_memory(&self.peer);
             body::send(body, filters, promised, limits, held, place, &mut sink).await
         };

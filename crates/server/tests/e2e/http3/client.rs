@@ -144,6 +144,17 @@ impl Http3 {
         address
     }
 
+    /// Moves the client to another address of this machine.
+    pub fn move_to(&self, address: &str) {
+        let socket = UdpSocket::bind((address, 0)).unwrap();
+        self.run(async { self.endpoint.rebind(socket).unwrap() });
+    }
+
+    /// Forgets what the server has given the client to prove its address with.
+    pub fn forget_tokens(&mut self) {
+        self.settings.token_store(Arc::new(quinn::NoneTokenStore));
+    }
+
     /// Runs a test's steps, at most for [`PATIENCE`].
     pub fn run<T>(&self, steps: impl Future<Output = T>) -> T {
         self.runtime

@@ -165,6 +165,36 @@ fn a_safe_request_is_answered_early_and_others_are_not() {
     assert_eq!((early.status, late.text()), (425, "early=no."));
 }
 
+/// The first packet of a connection can come from any address.
+#[test]
+fn early_data_waits_for_the_handshake_of_a_client_that_has_not_proven_its_address() {
+    if !has_php() {
+        return;
+    }
+    let special = Special {
+        tls: ", early_data = true",
+        ..Special::default()
+    };
+    let (served, mut client) = served(&special);
+    client.forget_tokens();
+    let (server, target) = (served.site.server.address(), served.site.awaiting("/early.php"));
+    let relay = Relay::start(server);
+    client.run(async {
+        let connection = client.begin_early(relay.address).expect("a session for early data");
+        let transport = h3_quinn::Connection::new(connection);
+        let (mut driver, mut sender) = h3::client::new(transport).await.expect("HTTP/3");
+        let driver = tokio::spawn(async move {
+            std::future::poll_fn(|context| driver.poll_close(context)).await
+        });
+        let stream = send(&mut sender, client.request("GET", &target, &[])).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert_eq!(runs(&served.site), 0);
+        relay.to_client.set_open(true);
+        assert_eq!(reply(stream).await.unwrap().text(), "early=no.");
+        driver.abort();
+    });
+}
+
 #[test]
 fn recorded_packets_are_not_answered_again() {
     if !has_php() {

@@ -66,6 +66,20 @@ fn a_client_moves() {
     assert_eq!(client.get("/a.txt").text(), "hello");
 }
 
+/// Whoever knows a connection can send its packets from any address.
+#[test]
+fn a_client_gains_and_loses_nothing_by_another_address() {
+    let rules = "<Files home.txt>\nRequire ip 127.0.0.2\n</Files>\n\
+                 <Files away.txt>\nRequire ip 127.0.0.3\n</Files>\n";
+    let files = [("home.txt", "home"), ("away.txt", "away"), (".htaccess", rules)];
+    let served = Served::new(&files);
+    let client = served.connect();
+    let ask = || [client.get("/home.txt").status, client.get("/away.txt").status];
+    assert_eq!(ask(), [200, 403]);
+    client.move_to("127.0.0.3");
+    assert_eq!(ask(), [200, 403]);
+}
+
 #[test]
 fn a_reload_ends_connections_and_no_request() {
     if !has_php() {

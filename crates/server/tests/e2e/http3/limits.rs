@@ -255,6 +255,10 @@ fn clients_prove_where_they_are() {
     assert_eq!(client.get("/a.txt").text(), "hello");
     client.reconnect();
     assert_eq!(client.get("/a.txt").text(), "hello");
+    // A client that comes back proves it with what it was given, and another one anew.
+    client.forget_tokens();
+    client.reconnect();
+    assert_eq!(client.get("/a.txt").text(), "hello");
     // A first packet from nowhere gets the answer that asks for the proof, which is shorter.
     let silent = UdpSocket::bind("127.0.0.2:0").unwrap();
     silent.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();

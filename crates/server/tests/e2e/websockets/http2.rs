@@ -179,7 +179,7 @@ fn a_stream_that_no_upstream_accepts_gets_a_status() {
     let client = Http2::connect(&site);
     for (path, protocol, status) in [
         ("/ws/refused", "websocket", 403),
-        ("/file.txt", "websocket", 501),
+        ("/file.txt", "websocket", 400),
         ("/none", "websocket", 404),
         ("/ws/chat", "connect-udp", 501),
     ] {

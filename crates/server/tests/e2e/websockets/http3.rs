@@ -287,7 +287,7 @@ fn a_stream_that_no_upstream_accepts_gets_a_status() {
     let client = Client::connect(&served);
     for (path, protocol, line) in [
         ("/ws/refused", "websocket", "\"GET /ws/refused HTTP/3.0\" 403 "),
-        ("/file.txt", "websocket", "\"GET /file.txt HTTP/3.0\" 501 "),
+        ("/file.txt", "websocket", "\"GET /file.txt HTTP/3.0\" 400 "),
         ("/none", "websocket", "\"GET /none HTTP/3.0\" 404 "),
         ("/ws/other", "connect-udp", "\"-\" 501 "),
     ] {
