@@ -93,6 +93,14 @@ type NetworkKey = IpAddr;
 pub(crate) struct CountedConnection<'c> {
     clients: &'c Clients,
     network: NetworkKey,
+    number: usize,
+}
+
+impl CountedConnection<'_> {
+    /// The number of connections that the client had when this one began, with this one.
+    pub(crate) fn number(&self) -> usize {
+        self.number
+    }
 }
 
 impl Clients {
@@ -157,7 +165,7 @@ impl Clients {
             return None;
         }
         *count += 1;
-        Some(CountedConnection { clients: self, network })
+        Some(CountedConnection { clients: self, network, number: *count })
     }
 
     /// Counts a tunnel of `client` at the site with this number. [`Clients::end_tunnel`] must

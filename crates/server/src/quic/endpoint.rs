@@ -38,6 +38,10 @@ const WAITING: usize = 1000;
 const LEAST_IDLE: Duration = Duration::from_secs(30);
 /// Packets that keep a connection open while a script runs, in the time in which it would end.
 const KEEP_ALIVES: u32 = 3;
+/// Connections of one client that may hold `send_buffer` bytes each. Browsers have one for a site.
+const FULL_BUFFERS: usize = 32;
+/// Bytes that each further connection may hold.
+const SMALL_BUFFER: u64 = 64 * 1024;
 /// Tokens that clients prove their addresses with in two weeks, and the bytes that remember those
 /// which were used. Beyond, some good tokens are taken for used ones: that costs a round trip.
 const USED_TOKENS: u64 = 50_000;
@@ -155,9 +159,12 @@ impl Thread {
             let Some(peer) = peer(thread, &connection, remote, place) else {
                 return;
             };
-            let Ok(_admitted) = thread.admit_connection(&peer) else {
+            let Ok(admitted) = thread.admit_connection(&peer) else {
                 return;
             };
+            if admitted.as_ref().is_some_and(|counted| counted.number() > FULL_BUFFERS) {
+                connection.set_send_window(SMALL_BUFFER);
+            }
             Box::pin(protocols::serve_quic(thread.clone(), connection, peer)).await;
         });
     }

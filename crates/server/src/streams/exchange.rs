@@ -17,9 +17,6 @@ use crate::observe::{
 };
 use crate::pipeline::{self, Arrival, RequestContext, Response, SendOutcome, Served};
 
-/// Bytes of a head that are not counted in `client_memory`. Nearly all heads are smaller.
-const SMALL_HEAD: usize = 4096;
-
 /// Serves the request with that head. `ends`: no content follows the head.
 pub(crate) async fn serve<S: Stream>(stream: &S, parts: Parts, content: S::Content, ends: bool) {
     let thread = stream.thread();
@@ -33,7 +30,7 @@ pub(crate) async fn serve<S: Stream>(stream: &S, parts: Parts, content: S::Conte
     // A head can be a thousand times as long as the bytes that brought it (HPACK, QPACK).
     let mut held = thread.held_memory(&exchange.peer);
     let length = work.request.fields.length() + work.request.target.len();
-    if length > SMALL_HEAD && !held.hold(length) {
+    if !held.hold_head(length) {
         exchange.give_up(&mut work);
         return thread.give_back(work);
     }
@@ -212,7 +209,7 @@ impl<S: Stream> StreamExchange<'_, S> {
         let lines = made.headers().iter();
         let length = lines.map(|(name, value)| name.as_str().len() + value.len()).sum();
         let mut held_head = thread.held_memory(&self.peer);
-        if length > SMALL_HEAD && !held_head.hold(length) {
+        if !held_head.hold_head(length) {
             self.stream.abandon();
             return self.outcome(0, Err(PumpError::Memory));
         }

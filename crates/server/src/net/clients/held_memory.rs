@@ -12,6 +12,11 @@ use super::Clients;
 /// or not compressed. They lose nothing else.
 pub(super) const ACCOUNTS: usize = 4096;
 
+/// Bytes of a head that are not counted. Nearly all heads are smaller.
+const SMALL_HEAD: usize = 4096;
+/// Bytes of an account in which heads count.
+const LEAST_FOR_HEADS: usize = 1 << 20;
+
 /// Bytes in a client's account, until dropped.
 #[derive(Debug)]
 pub(crate) struct HeldMemory<'c> {
@@ -34,6 +39,12 @@ impl<'c> HeldMemory<'c> {
             self.bytes = bytes;
         }
         is_counted
+    }
+
+    /// Counts the bytes of a head, as [`hold`](HeldMemory::hold) does. Small heads are not counted,
+    /// and none where accounts are so small that one head could fill them.
+    pub(crate) fn hold_head(&mut self, bytes: usize) -> bool {
+        bytes <= SMALL_HEAD || self.clients.most_held < LEAST_FOR_HEADS || self.hold(bytes)
     }
 
     /// No bytes, in the same account.
@@ -127,5 +138,21 @@ mod tests {
         drop(first);
         drop(account.hold(1000).expect("there is room"));
         assert!(clients.held.iter().all(|held| held.load(Ordering::Relaxed) == 0));
+    }
+
+    #[test]
+    fn large_heads_count_where_accounts_are_large() {
+        for (memory, is_counted) in [("1M", true), ("1023K", false)] {
+            let text =
+                format!("[limits]\nclient_memory = \"{memory}\"\n[[site]]\nroot = \"/srv\"\n");
+            let clients = Clients::new(&Config::parse(&text, "test.toml").expect("it is right"));
+            let head = || HeldMemory::of(&clients, "192.0.2.1".parse().expect("an address"));
+            let (mut one, mut two) = (head(), head());
+            assert!(one.hold_head(600 << 10), "{memory}");
+            assert_eq!(two.hold_head(600 << 10), !is_counted, "{memory}");
+            assert!(two.hold_head(SMALL_HEAD), "{memory}");
+            drop(one);
+            assert!(two.hold_head(600 << 10), "{memory}");
+        }
     }
 }
