@@ -11,8 +11,8 @@ pub fn monotonic() -> u64 {
     nanoseconds(libc::CLOCK_MONOTONIC)
 }
 
-/// Milliseconds of the same clock, up to a tick of the kernel behind (`CLOCK_MONOTONIC_COARSE`, 10 ms
-/// at most). Reading it costs a fraction of [`monotonic`].
+/// Milliseconds of the same clock, up to a tick of the kernel behind, 10 ms at most
+/// (`CLOCK_MONOTONIC_COARSE`). Reading it costs a fraction of [`monotonic`].
 pub fn coarse_milliseconds() -> u64 {
     nanoseconds(libc::CLOCK_MONOTONIC_COARSE) / 1_000_000
 }
