@@ -141,6 +141,11 @@ impl EntryTable {
         removed
     }
 
+    /// All entries.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut PathEntry> {
+        self.entries.iter_mut().flatten()
+    }
+
     /// The folders that lead to the entries.
     pub(crate) fn used_folders(&self) -> UsedFolders {
         let mut used = UsedFolders::default();

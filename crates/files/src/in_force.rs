@@ -6,6 +6,7 @@
 //! were valid. The stamp changes whenever an entry of a `.htaccess` file is removed, for whatever
 //! reason, and every second. While nothing changes, a request compares two numbers.
 
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -132,7 +133,7 @@ impl FileStore {
                     Some(before) if is_merged_of(before, above.rules.as_ref(), own) => {
                         Rc::clone(before)
                     }
-                    _ => Rules::below(above.rules.as_ref(), Arc::clone(own)),
+                    _ => Rules::below(above.rules.as_ref(), Arc::clone(own), &self.copies),
                 })
             }
         };
@@ -144,7 +145,42 @@ impl FileStore {
         if let Some(entry) = known {
             entry.in_force = in_force.clone();
         }
+        self.bound_copies();
         in_force
+    }
+
+    /// Lets go of the merged rules of a root, where all merged rules have copied more than they
+    /// may: the root whose rules have copied the most.
+    #[inline]
+    pub(crate) fn bound_copies(&mut self) {
+        match self.copies.sum() {
+            sum if sum > self.most_copies => self.let_go_of_most(),
+            sum if sum <= self.limits.copies => self.most_copies = self.limits.copies,
+            _ => {}
+        }
+    }
+
+    #[cold]
+    fn let_go_of_most(&mut self) {
+        let mut copied: HashMap<u32, usize> = HashMap::new();
+        let mut seen = HashSet::new();
+        for entry in self.entries.iter_mut() {
+            let of_root = copied.entry(entry.root.number()).or_default();
+            let mut rules = entry.in_force.rules.as_ref();
+            // Many entries have the same rules, and the rules above may be in no entry.
+            while let Some(one) = rules.filter(|one| seen.insert(Rc::as_ptr(one))) {
+                *of_root += one.copied();
+                rules = one.above();
+            }
+        }
+        if let Some((root, _)) = copied.into_iter().max_by_key(|(_, copied)| *copied) {
+            let of_root = self.entries.iter_mut().filter(|entry| entry.root.number() == root);
+            of_root.for_each(|entry| entry.in_force = RulesInForce::default());
+            self.let_go += 1;
+        }
+        // Rules that are in use at this moment stay, however many there are. Those of other roots
+        // are not let go of because of them again and again.
+        self.most_copies = self.limits.copies.max(self.copies.sum() + self.limits.copies / 2);
     }
 
     /// Returns the rules above the root's own `.htaccess` file.

@@ -26,6 +26,10 @@ pub struct StoreLimits {
     pub passing_folders: usize,
     /// Document roots that are held open.
     pub roots: usize,
+    /// Entries that rules merged for folders have copied from `.htaccess` files, about 200 bytes
+    /// each. Beyond the bound, the rules of the root that has the most are merged again when they
+    /// are needed.
+    pub copies: usize,
 }
 
 impl Default for StoreLimits {
@@ -38,6 +42,7 @@ impl Default for StoreLimits {
             folders: 4096,
             passing_folders: 0,
             roots: 512,
+            copies: 100_000,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use howdah_site::{DocumentPath, Rules, Symlinks};
+use howdah_site::{DocumentPath, MergedCopies, Rules, Symlinks};
 use howdah_sys::open;
 use howdah_sys::stat::Stat;
 
@@ -62,7 +62,7 @@ impl OpenRoot {
                 .and_then(|directives| {
                     directives.rules(path.scope(), &with_slash(name.as_os_str().as_bytes()))
                 })
-                .map(|rules| Rules::below(None, rules)),
+                .map(|rules| Rules::below(None, rules, &MergedCopies::default())),
             ..root
         })
     }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use howdah_htaccess::host::Probe;
 use howdah_http::{Request, Status};
-use howdah_site::{DocumentHost, DocumentLook, DocumentPath, FileHandle, Host, PathKind};
+use howdah_site::{
+    DocumentHost, DocumentLook, DocumentPath, FileHandle, Host, MergedCopies, PathKind,
+};
 use howdah_sys::credentials::{FileRight, Identity};
 use howdah_sys::open::errno::{EMFILE, ENFILE};
 
@@ -39,6 +41,12 @@ pub struct FileStore {
     ticks: u64,
     /// Evictions of directives for memory that the entries have followed.
     evictions: u64,
+    /// The entries that merged rules have copied.
+    pub(crate) copies: MergedCopies,
+    /// The number of these entries beyond which rules are let go of.
+    pub(crate) most_copies: usize,
+    /// Times that rules were let go of for this reason.
+    pub(crate) let_go: u64,
     /// Answers that no event would report a change of.
     unrepeatable: u64,
     /// Whether files of directives are compiled by other stores only.
@@ -63,6 +71,8 @@ pub struct StoreFigures {
     pub folders: usize,
     /// Folders watched.
     pub watched: usize,
+    /// Entries that merged rules have copied.
+    pub copies: usize,
     /// Entries loaded from the disk.
     pub loads: u64,
     /// Entries compared with the disk.
@@ -83,6 +93,9 @@ impl FileStore {
             stamp: 1,
             ticks: 0,
             evictions: 0,
+            copies: MergedCopies::bounded(limits.copies),
+            most_copies: limits.copies,
+            let_go: 0,
             unrepeatable: 0,
             postpones: false,
             postponed: Cell::new(false),
@@ -136,6 +149,7 @@ impl FileStore {
             self.now = now;
             self.ticks += 1;
             self.forget_evicted();
+            self.bound_copies();
             self.restamp();
         }
     }
@@ -155,9 +169,10 @@ impl FileStore {
         }
     }
 
-    /// Evictions of directives for memory that this store has followed.
+    /// Evictions of directives for memory that this store has followed, and times that it has let
+    /// go of merged rules.
     pub fn evictions(&self) -> u64 {
-        self.evictions
+        self.evictions + self.let_go
     }
 
     /// Notes that the present answer cannot be cached: no event reports a change of it.
@@ -263,6 +278,7 @@ impl FileStore {
             descriptors: self.entries.descriptors(),
             folders: self.folders.len(),
             watched: self.folders.watched(),
+            copies: self.copies.sum(),
             ..self.figures
         }
     }

@@ -26,6 +26,7 @@ fn with_hardly_any_room() {
         folders: 3,
         passing_folders: 2,
         roots: 1,
+        copies: 0,
     };
     (11..=14).for_each(|seed| agree(seed, limits));
 }

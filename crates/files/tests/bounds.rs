@@ -79,6 +79,7 @@ fn memory() {
         folders: 0,
         passing_folders: 0,
         roots: 0,
+        copies: 0,
     };
     let mut counter = Counter::with(&folder, "owner", nothing);
     for number in 0..30u8 {

@@ -229,6 +229,27 @@ fn unwatched_files_are_compared_every_time() {
 }
 
 #[test]
+fn rules_of_many_folders_copy_a_bounded_part() {
+    let folder = Folder::new();
+    let variables: String = (0..90).map(|number| format!("SetEnv v{number} x\n")).collect();
+    folder.file(".htaccess", variables);
+    for number in 0..60 {
+        folder.file(&format!("{number}/.htaccess"), format!("SetEnv a b\n{}", index("own")));
+    }
+    let limits = StoreLimits { copies: 1000, ..StoreLimits::default() };
+    let mut reader = Reader::with(&folder, "", limits);
+    for round in 0..3 {
+        for number in 0..60 {
+            assert_eq!(reader.index(&number.to_string()), "own");
+            let figures = reader.store.figures();
+            assert!((91..1100).contains(&figures.copies), "{figures:?}");
+        }
+        assert!(reader.store.evictions() > 4 * round, "{}", reader.store.evictions());
+        reader.wait(1);
+    }
+}
+
+#[test]
 fn many_folders_in_little_room() {
     let folder = Folder::new();
     folder.file(".htaccess", index("root"));

@@ -13,8 +13,8 @@ use howdah_config::{Config, RootTemplate, SiteSettings};
 use howdah_htaccess::compile;
 use howdah_http::Request;
 use howdah_site::{
-    ClientRequest, DocumentHost, DocumentLook, DocumentPath, FileHandle, Host, PathKind,
-    Resolution, Rules, Scratch, Sites, resolve,
+    ClientRequest, DocumentHost, DocumentLook, DocumentPath, FileHandle, Host, MergedCopies,
+    PathKind, Resolution, Rules, Scratch, Sites, resolve,
 };
 
 /// Every name with a dot is a file, every other a folder; `none` is missing.
@@ -93,7 +93,7 @@ fn measure(name: &str, text: &str, target: &str) {
     let compiled =
         || Arc::new(compile(text.as_bytes(), &site.htaccess_context(b"/srv/www/example/")));
     let mut disk = Quick {
-        rules: (!text.is_empty()).then(|| Rules::below(None, compiled())),
+        rules: (!text.is_empty()).then(|| Rules::below(None, compiled(), &MergedCopies::default())),
     };
     let mut request = Request::new();
     request.target = target.into();

@@ -47,7 +47,7 @@ pub use resolution::{DetachedResolution, Resolution, Resolved, Script};
 pub use resolution_cache::{CachedResolution, ResolutionCache};
 pub use resolve::{explain, logged_path, requested_file, resolve, resolve_cached};
 pub use ruled::Ruled;
-pub use rules::Rules;
+pub use rules::{MergedCopies, Rules};
 pub use sendfile::{SendfileError, SendfileField};
 pub use sites::{Site, Sites};
 pub use variables::{

@@ -1,6 +1,8 @@
 //! The directives in force in a folder, and for a file in it.
 
-use std::cell::{Cell, RefCell};
+mod merged_copies;
+
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -8,6 +10,8 @@ use howdah_htaccess::modules::core::Options;
 use howdah_htaccess::settings::{ConditionalSection, FilesSection, ServerSettings};
 use howdah_htaccess::{Compiled, DirectiveSettings, Exhausted, Meter, Mistake, MistakeKind, Place};
 
+pub use self::merged_copies::MergedCopies;
+use self::merged_copies::{CountedCopies, FolderMerges};
 use crate::phases::handler::ABOVE;
 
 /// The directives in force in a folder: its own file merged with those of the folders above, up to
@@ -23,6 +27,8 @@ pub struct Rules {
     /// The broken file, the first from the top.
     broken: Option<Arc<Compiled>>,
     folder: Rc<SettingsInForce>,
+    /// The entries that the settings of this folder and of those above have copied.
+    copied_on_way: usize,
     /// Whether this folder or one above does not let every link be followed.
     restricts_links: bool,
     /// By the numbers of the `<Files>` sections that apply.
@@ -42,23 +48,29 @@ pub(crate) struct SettingsInForce {
     pub(crate) is_silent: bool,
     /// By the numbers of the branches that apply, one for each section.
     by_branches: Variants,
+    /// The entries that these settings alone have copied.
+    copied: CountedCopies,
 }
 
 /// The numbers of a combination of sections, and what they make of the settings.
 type Variant = (Box<[u16]>, Rc<SettingsInForce>);
 
 /// Settings merged for combinations of sections.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Variants {
     known: RefCell<Vec<Variant>>,
-    /// All that are known for the folder, in whatever table.
-    count: Rc<Cell<usize>>,
+    folder: Rc<FolderMerges>,
 }
 
 impl Rules {
     /// Returns the rules of a folder with the directives `own` below the rules `above`. Folders
-    /// without directives of their own have the rules of the folder above.
-    pub fn below(above: Option<&Rc<Rules>>, own: Arc<Compiled>) -> Rc<Rules> {
+    /// without directives of their own have the rules of the folder above. What merging copies
+    /// counts in `copies`.
+    pub fn below(
+        above: Option<&Rc<Rules>>,
+        own: Arc<Compiled>,
+        copies: &MergedCopies,
+    ) -> Rc<Rules> {
         let (server, rest) = match own.is_server {
             // A file that cannot be understood answers 500, and nothing before it acts.
             true if own.mistake.is_none() => own.settings.split_server(),
@@ -66,15 +78,15 @@ impl Rules {
         };
         let broken = above.and_then(|above| above.broken.clone());
         let broken = broken.or_else(|| own.mistake.is_some().then(|| Arc::clone(&own)));
-        let too_large = || above.and_then(|above| too_large(&above.folder.settings, &rest, &own));
+        let too_large = || above.and_then(|above| too_large(above, &rest, &own));
         let broken = broken.or_else(too_large);
-        let settings = match above {
+        let (settings, copied) = match above.map(|above| &above.folder.settings) {
             // Nothing below a broken file is served.
-            Some(above) if broken.is_none() => above.folder.settings.merge(&rest),
-            _ => rest,
+            Some(above) if broken.is_none() => (above.merge(&rest), above.copied_with(&rest)),
+            _ => (rest, 0),
         };
         let options = settings.core.as_ref().map(|core| core.options(ABOVE));
-        let folder = SettingsInForce::folder(settings);
+        let folder = SettingsInForce::folder(settings, copied, &FolderMerges::new(copies));
         let forbids = options.is_some_and(|options| !options.has(Options::FOLLOW_SYM_LINKS));
         Rc::new(Rules {
             restricts_links: forbids || above.is_some_and(|above| above.restricts_links),
@@ -82,7 +94,8 @@ impl Rules {
             above: above.cloned(),
             broken,
             own,
-            by_files: Variants::beside(&folder.by_branches),
+            copied_on_way: copied + above.map_or(0, |above| above.copied_on_way),
+            by_files: Variants::of(&folder.copied.folder),
             folder,
         })
     }
@@ -112,6 +125,12 @@ impl Rules {
     /// is served. `None` if no file is broken.
     pub fn mistake(&self) -> Option<&Mistake> {
         self.broken.as_ref().and_then(|compiled| compiled.mistake.as_deref())
+    }
+
+    /// Returns the number of entries that the folder's settings have copied, also for combinations
+    /// of sections.
+    pub fn copied(&self) -> usize {
+        self.folder.copied.folder.copied()
     }
 
     pub(crate) fn restricts_links(&self) -> bool {
@@ -152,13 +171,13 @@ impl Rules {
 
 /// Returns the file as a broken one where merging its settings with those of the folders above
 /// would copy too much: each folder with directives of its own keeps a copy, and each thread.
-fn too_large(
-    above: &DirectiveSettings,
-    settings: &DirectiveSettings,
-    own: &Compiled,
-) -> Option<Arc<Compiled>> {
-    let copied = above.copied_with(settings);
-    (copied > MOST_COPIED).then(|| {
+fn too_large(above: &Rules, settings: &DirectiveSettings, own: &Compiled) -> Option<Arc<Compiled>> {
+    let copied = above.settings().copied_with(settings);
+    let (copied, most) = match copied > MOST_COPIED {
+        true => (copied, MOST_COPIED),
+        false => (above.copied_on_way + copied, MOST_COPIED_ON_WAY),
+    };
+    (copied > most).then(|| {
         let mistake = Mistake {
             place: Place {
                 file: Arc::clone(&own.file),
@@ -168,7 +187,7 @@ fn too_large(
             line: String::new(),
             message: format!(
                 "the directives of this file and of the folders above are too many to be merged: \
-                 {copied}, of which there may be {MOST_COPIED}; say them in one folder only"
+                 {copied}, of which there may be {most}; say them in one folder only"
             ),
             hint: None,
             kind: MistakeKind::Refused,
@@ -185,13 +204,19 @@ fn too_large(
 }
 
 impl SettingsInForce {
-    fn folder(settings: DirectiveSettings) -> Rc<SettingsInForce> {
+    /// The settings of a folder without sections, for which `copied` entries were copied.
+    fn folder(
+        settings: DirectiveSettings,
+        copied: usize,
+        merges: &Rc<FolderMerges>,
+    ) -> Rc<SettingsInForce> {
         Rc::new(SettingsInForce {
             pending: settings.conditions.clone().into(),
             is_silent: settings.is_silent(),
             settings: Arc::new(settings),
             section_sets_handler: false,
-            by_branches: Variants::default(),
+            by_branches: Variants::of(merges),
+            copied: CountedCopies::new(merges, copied),
         })
     }
 
@@ -224,22 +249,24 @@ impl SettingsInForce {
     ) -> Result<Rc<SettingsInForce>, Exhausted> {
         let sets_handler = sections.core.as_ref().is_some_and(|core| core.sets_handler());
         let settings = self.settings.merge_counted(sections, meter)?;
+        let (merges, copied) = (&self.copied.folder, self.settings.copied_with(sections));
         Ok(Rc::new(SettingsInForce {
             is_silent: settings.is_silent(),
             settings: Arc::new(settings),
             pending: pending.into(),
             section_sets_handler: self.section_sets_handler || sets_handler,
-            by_branches: Variants::beside(&self.by_branches),
+            by_branches: Variants::of(merges),
+            copied: CountedCopies::new(merges, copied),
         }))
     }
 }
 
 impl Variants {
-    /// Another table of the same folder.
-    fn beside(other: &Variants) -> Variants {
+    /// A table of a folder.
+    fn of(folder: &Rc<FolderMerges>) -> Variants {
         Variants {
             known: RefCell::default(),
-            count: Rc::clone(&other.count),
+            folder: Rc::clone(folder),
         }
     }
 }
@@ -264,8 +291,7 @@ fn variant(
         return Ok(Rc::clone(found));
     }
     let made = make()?;
-    if known.count.get() < MOST_VARIANTS {
-        known.count.set(known.count.get() + 1);
+    if known.folder.keep_combination() {
         known.known.borrow_mut().push((numbers.into(), Rc::clone(&made)));
     }
     Ok(made)
@@ -279,13 +305,15 @@ pub(crate) const NO_BRANCH: u16 = u16::MAX;
 /// entry takes about 200 bytes.
 const MOST_COPIED: usize = 2000;
 
-/// Combinations of sections that are kept for one folder. Others are merged for each request.
-const MOST_VARIANTS: usize = 64;
+/// Entries that the settings of all folders on the way to one may copy together: those of the
+/// folders above are kept as long as its own.
+const MOST_COPIED_ON_WAY: usize = 10 * MOST_COPIED;
 
 #[cfg(test)]
 mod tests {
     use howdah_htaccess::{CompileContext, compile};
 
+    use super::merged_copies::MOST_COMBINATIONS;
     use super::*;
 
     /// The combinations that are kept for a folder.
@@ -302,7 +330,7 @@ mod tests {
         let text = files + &conditions;
         let own = Arc::new(compile(text.as_bytes(), &CompileContext::default()));
         assert_eq!(own.mistake, None);
-        let rules = Rules::below(None, own);
+        let rules = Rules::below(None, own, &MergedCopies::default());
         for files in 0..64_u16 {
             let numbers: Vec<u16> = (0..12).filter(|number| files >> number & 1 == 1).collect();
             let in_force = rules.with_files(&numbers, Meter::unlimited()).unwrap();
@@ -315,7 +343,7 @@ mod tests {
         }
         let tables = rules.by_files.known.borrow();
         let all = tables.iter().map(|(_, settings)| 1 + kept(settings)).sum::<usize>();
-        assert_eq!(all + kept(&rules.folder), MOST_VARIANTS);
+        assert_eq!(all + kept(&rules.folder), MOST_COMBINATIONS);
     }
 
     #[test]
@@ -324,7 +352,7 @@ mod tests {
             let context = CompileContext::new("/srv/a/.htaccess", b"/srv/a/");
             let own = Arc::new(compile(text.as_bytes(), &context));
             assert_eq!(own.mistake, None);
-            Rules::below(above, own)
+            Rules::below(above, own, &MergedCopies::default())
         };
         let many = |line: &str, count: usize| -> String {
             (0..count)
@@ -365,7 +393,7 @@ mod tests {
         let rules = |above: Option<&Rc<Rules>>, text: &str| {
             let own = Arc::new(compile(text.as_bytes(), &CompileContext::default()));
             assert_eq!(own.mistake, None);
-            Rules::below(above, own)
+            Rules::below(above, own, &MergedCopies::default())
         };
         let many: String =
             (0..20_000).map(|number| format!("RewriteRule ^a{number} /b\n")).collect();
@@ -394,11 +422,54 @@ mod tests {
         for folder in 0..100 {
             let text: String = (folder * 100..folder * 100 + 100).map(line).collect();
             let own = Arc::new(compile(text.as_bytes(), &CompileContext::default()));
-            let below = Rules::below(rules.as_ref(), own);
+            let below = Rules::below(rules.as_ref(), own, &MergedCopies::default());
             copied += below.settings().copied_with(below.settings()) / 2;
             rules = Some(below);
         }
         assert!(rules.unwrap().mistake().is_some());
         assert!(copied < 100 * MOST_COPIED, "{copied}");
+    }
+
+    #[test]
+    fn folders_on_the_way_to_one_copy_a_bounded_part_together() {
+        let rules = |above: Option<&Rc<Rules>>, text: &str| {
+            let own = Arc::new(compile(text.as_bytes(), &CompileContext::default()));
+            Rules::below(above, own, &MergedCopies::default())
+        };
+        let many: String = (0..1500).map(|number| format!("SetEnv v{number} x\n")).collect();
+        let mut below = rules(None, &many);
+        let whole = (0..100)
+            .take_while(|_| {
+                below = rules(Some(&below), "SetEnv v0 y");
+                below.mistake().is_none()
+            })
+            .count();
+        assert_eq!(whole, MOST_COPIED_ON_WAY / 1501);
+        let message = &below.mistake().unwrap().message;
+        assert!(message.contains("of which there may be 20000"), "{message}");
+        assert!(rules(Some(&below), "SetEnv v0 y").copied_on_way <= MOST_COPIED_ON_WAY);
+    }
+
+    #[test]
+    fn copies_are_counted_as_long_as_they_live() {
+        let compiled = |text: &str| Arc::new(compile(text.as_bytes(), &CompileContext::default()));
+        let copies = MergedCopies::bounded(150);
+        let many: String = (0..90).map(|number| format!("SetEnv v{number} x\n")).collect();
+        let root = Rules::below(None, compiled(&many), &copies);
+        assert_eq!((root.copied(), copies.sum()), (0, 0), "nothing was merged");
+        let section = "SetEnv a b\n<Files x>\nSetEnv c d\n</Files>";
+        let below = Rules::below(Some(&root), compiled(section), &copies);
+        assert_eq!((below.copied(), copies.sum()), (91, 91));
+        let found = below.with_files(&[0], Meter::unlimited()).unwrap();
+        assert_eq!((below.copied(), copies.is_exceeded()), (91 + 92, true));
+        // There is no room to keep it.
+        drop(found);
+        assert_eq!((below.copied(), copies.is_exceeded()), (91, false));
+        let copies = MergedCopies::default();
+        let below = Rules::below(Some(&root), compiled(section), &copies);
+        drop(below.with_files(&[0], Meter::unlimited()).unwrap());
+        assert_eq!((below.copied(), copies.sum()), (91 + 92, 91 + 92), "it is kept");
+        drop(below);
+        assert_eq!(copies.sum(), 0);
     }
 }

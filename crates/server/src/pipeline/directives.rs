@@ -103,6 +103,7 @@ fn resolve_here(
     let client = context.peer.client(context.request, context.arrival.began.microseconds);
     let mut host = thread.host(site, context.arrival.started, &context.compared);
     host.store.tick(context.arrival.began.seconds());
+    thread.forget_resolutions(host.store.evictions());
     let mut cache = thread.resolution_cache();
     let scratch = &mut context.scratch.paths;
     host.store.begin_bounded(lookup, link_steps(&budget));

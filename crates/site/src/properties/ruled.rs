@@ -12,7 +12,7 @@ use super::{check, check_path, one_root};
 use crate::documents::{DocumentHost, DocumentLook, FileHandle, PathKind};
 use crate::path::{DocumentPath, Scratch};
 use crate::resolution::Resolution;
-use crate::rules::Rules;
+use crate::rules::{MergedCopies, Rules};
 
 /// `data` is a target, the content of the root's `.htaccess` and that of the folder `a`, with a
 /// zero byte between each.
@@ -74,8 +74,9 @@ impl Ruled {
         let compiled = |content: &[u8], folder: &[u8]| {
             Arc::new(compile(content, &CompileContext::new("test", folder)))
         };
-        let root = Rules::below(None, compiled(root, b"/srv/www/"));
-        let folder = Rules::below(Some(&root), compiled(folder, b"/srv/www/a/"));
+        let copies = MergedCopies::default();
+        let root = Rules::below(None, compiled(root, b"/srv/www/"), &copies);
+        let folder = Rules::below(Some(&root), compiled(folder, b"/srv/www/a/"), &copies);
         Ruled { root, folder, asked: 0 }
     }
 }

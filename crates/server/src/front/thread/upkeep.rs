@@ -16,6 +16,7 @@ impl Thread {
             crate::front::pulse::hang_if_told();
         }
         self.watches.sweep();
+        self.store().forget_evicted();
         self.follow_evictions();
         self.kept.sweep(now, self.is_draining());
         if self.number == 0 {
@@ -33,11 +34,16 @@ impl Thread {
         }
     }
 
-    /// Lets go of the rules of a site whose directives had to give memory.
+    /// Lets go of the rules that the store has let go of.
     fn follow_evictions(&self) {
-        let mut store = self.store();
-        store.forget_evicted();
-        if self.evictions.replace(store.evictions()) != store.evictions() {
+        self.forget_resolutions(self.store().evictions());
+    }
+
+    /// Forgets all resolutions, and with them the rules that requests met, if the store had not
+    /// this number of evictions before.
+    #[inline]
+    pub(crate) fn forget_resolutions(&self, evictions: u64) {
+        if self.evictions.replace(evictions) != evictions {
             self.resolution_cache().clear();
         }
     }

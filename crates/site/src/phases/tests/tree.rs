@@ -19,7 +19,7 @@ use crate::path::{DocumentPath, Scratch};
 use crate::resolution::{Resolution, Resolved};
 use crate::resolution_cache::ResolutionCache;
 use crate::ruled::Ruled;
-use crate::rules::Rules;
+use crate::rules::{MergedCopies, Rules};
 use crate::sites::{Site, Sites};
 
 /// The document root of every tree.
@@ -126,7 +126,7 @@ impl Tree {
                 let site = self.sites.iter().next().unwrap();
                 let compiled =
                     compile(text.as_bytes(), &site.htaccess_context(absolute.as_bytes()));
-                Some(Rules::below(above.as_ref(), Arc::new(compiled)))
+                Some(Rules::below(above.as_ref(), Arc::new(compiled), &MergedCopies::default()))
             }
             None => above,
         };
@@ -137,7 +137,8 @@ impl Tree {
     fn site_rules(&self) -> Option<Rc<Rules>> {
         let site = self.sites.iter().next().unwrap();
         let (text, context) = site.rules(format!("{ROOT}/").as_bytes())?;
-        Some(Rules::below(None, Arc::new(compile(text.as_bytes(), &context))))
+        let compiled = Arc::new(compile(text.as_bytes(), &context));
+        Some(Rules::below(None, compiled, &MergedCopies::default()))
     }
 
     pub fn get(&mut self, target: &str) -> String {
