@@ -1,9 +1,9 @@
-//! Folders: listing names, and creating folders that belong to one user alone.
+//! Folders: listing names, creating folders that belong to one user alone, and files in them.
 
 use std::ffi::{CStr, CString};
 use std::fs;
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
@@ -146,6 +146,34 @@ pub fn clear_way(parent: BorrowedFd<'_>, name: &CStr, uid: u32) -> io::Result<()
         }
         _ => Ok(()),
     }
+}
+
+/// Writes a file as a whole: under another name, which then becomes `name` in `folder`. A full disk
+/// or a crash leaves what was there. Never follows a link.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn replace_file(
+    folder: BorrowedFd<'_>,
+    name: &CStr,
+    mode: u32,
+    bytes: &[u8],
+) -> io::Result<()> {
+    let ending = format!(".{}.new", std::process::id());
+    let fresh = CString::new([name.to_bytes(), ending.as_bytes()].concat())?;
+    // One that a process of the same number has left.
+    // SAFETY: NUL-terminated.
+    unsafe { libc::unlinkat(folder.as_raw_fd(), fresh.as_ptr(), 0) };
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    // SAFETY: NUL-terminated, and the last argument is what `O_CREAT` asks for.
+    let made = check(unsafe { libc::openat(folder.as_raw_fd(), fresh.as_ptr(), flags, mode) })?;
+    // SAFETY: fresh descriptor, owned by nobody else.
+    let mut file = fs::File::from(unsafe { OwnedFd::from_raw_fd(made) });
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    let folder = folder.as_raw_fd();
+    // SAFETY: both NUL-terminated.
+    check(unsafe { libc::renameat(folder, fresh.as_ptr(), folder, name.as_ptr()) }).map(drop)
 }
 
 /// Opens what has the name `name` in `parent`, a link itself, if it belongs to user `uid`.
@@ -322,6 +350,26 @@ mod tests {
             clear_way(at.as_fd(), name, uid).unwrap();
         }
         assert_eq!(names(at.as_fd(), 10).unwrap().len(), 3, "the folders are left");
+        fs::remove_dir_all(&place).unwrap();
+    }
+
+    #[test]
+    fn replaces_a_file_and_nothing_that_a_link_leads_to() {
+        let place = place("file");
+        let at = fs::File::open(&place).unwrap();
+        let write = |text: &str| replace_file(at.as_fd(), c"file", 0o600, text.as_bytes()).unwrap();
+        let read = |name: &str| fs::read_to_string(place.join(name)).unwrap();
+        write("one");
+        write("two");
+        assert_eq!((read("file").as_str(), names(at.as_fd(), 10).unwrap().len()), ("two", 1));
+        assert_eq!(fs::metadata(place.join("file")).unwrap().mode() & 0o777, 0o600);
+        fs::rename(place.join("file"), place.join("other")).unwrap();
+        symlink("other", place.join("file")).unwrap();
+        symlink("other", place.join(format!("file.{}.new", std::process::id()))).unwrap();
+        write("three");
+        assert_eq!((read("file").as_str(), read("other").as_str()), ("three", "two"));
+        assert!(place.join("file").symlink_metadata().unwrap().is_file());
+        assert!(replace_file(at.as_fd(), c"none/file", 0o600, b"").is_err());
         fs::remove_dir_all(&place).unwrap();
     }
 

@@ -50,6 +50,11 @@ pub enum Lookup {
     Full,
 }
 
+/// Returns whether `error` says that a symbolic link is in the way, or too many are (`ELOOP`).
+pub fn is_link_refused(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ELOOP)
+}
+
 /// Opens the folder at `path` with `O_PATH` and follows links. For paths that the operator wrote.
 ///
 /// # Errors

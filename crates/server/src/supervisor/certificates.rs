@@ -8,7 +8,7 @@
 mod authority_ends;
 
 use std::fs;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +23,7 @@ use super::change::ChangeCause;
 use super::front_protocol::{self, ToFront};
 use super::generation::GenerationPhase;
 use super::generation_plan::GenerationPlan;
+use super::state;
 use crate::log::Level;
 use crate::tls::{self, LocalAuthority, PairText, TICKET_LIFETIME};
 
@@ -353,7 +354,10 @@ impl Supervisor {
     }
 
     fn server_authority(&self, config: &Config) -> Result<LocalAuthority, String> {
-        LocalAuthority::open(&self.environment.server_state(config)?.join("authority"))
+        let path = self.environment.server_state(config)?.join("authority");
+        let folder = state::own_folder(&path, &self.environment.identity)
+            .map_err(|(path, error)| LocalAuthority::failure(&path, &error))?;
+        LocalAuthority::open(&path, folder.as_fd())
     }
 }
 

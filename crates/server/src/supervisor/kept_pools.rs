@@ -6,7 +6,8 @@
 //! the zygote that serves forks a twin for the new generation, so that any number of reloads leaves
 //! the site its PHP. Where there is no such zygote either, the pool is left out, and started again
 //! and again. A pool whose keys in the configuration have changed is not among these: the mistake
-//! may be the administrator's, and the reload is refused.
+//! may be the administrator's, and the reload is refused. Nor is a pool whose user has replaced its
+//! state folder: he would keep the former settings as long as he likes.
 //!
 //! A new program (SIGUSR2) has the twin of a zygote that the former one has started, if both are
 //! built from the same sources and the keys of the pool are the same.
@@ -18,6 +19,7 @@ use std::path::Path;
 
 use howdah_config::Config;
 use howdah_ipc::control::BUILD;
+use howdah_sys::credentials::Identity;
 
 use super::Supervisor;
 use super::change::ChangeCause;
@@ -25,6 +27,7 @@ use super::generation::{Generation, GenerationPhase};
 use super::generation_plan::GenerationPlan;
 use super::pool::{LentTwin, PoolProcesses, SpareZygote};
 use super::releases::Releases;
+use super::state::{self, FolderIdentity};
 use crate::log::{ErrorLog, Level, LogTarget};
 
 impl Supervisor {
@@ -76,7 +79,14 @@ impl Supervisor {
             })
             .map(|(position, pool)| (position, pool.name.clone(), pool.has_had_twin))
             .collect();
+        let ours = self.environment.identity.clone();
         for (position, name, has_had_twin) in left_out {
+            let former = self.lender(&name, plan).and_then(|pool| pool.state.folder);
+            let pool = self.generation(number).and_then(|it| it.pools.get(position));
+            if pool.is_some_and(|pool| pool.has_replaced_state(former, &ours)) {
+                self.tell_of_left_out(number, position, REPLACED);
+                continue;
+            }
             let log = self.log.clone();
             let spare = self.lender(&name, plan).and_then(PoolProcesses::lend_spare);
             let generation = self.generation(number);
@@ -177,6 +187,10 @@ impl Generation {
     }
 }
 
+/// The words about a pool whose user has replaced its state folder.
+const REPLACED: &str = "its user keeps PHP from its state folder, and so does not keep the PHP of \
+    the former configuration; the other sites are served, and this pool is started again and again";
+
 /// Returns a number of the settings of a site's pool, as text. Two programs that are built from the
 /// same sources have the same number for the same settings, and others do not: a twin of a zygote
 /// that the former program has started must understand the new one, and must have its settings.
@@ -199,6 +213,26 @@ fn has_same_pool(former: &GenerationPlan, plan: &GenerationPlan, name: &str) -> 
 }
 
 impl PoolProcesses {
+    /// Returns whether the site's owner has made something of the state folder that keeps the pool
+    /// from starting. `ours` is this process's user.
+    pub(super) fn has_spoilt_state(&self, ours: &Identity) -> bool {
+        self.plan.as_ref().is_some_and(|plan| {
+            let owner = plan.identity.as_ref().unwrap_or(ours);
+            let folder = plan.settings.state_dir.as_ref();
+            state::is_spoilt(folder, self.state.fault, owner, ours)
+        })
+    }
+
+    /// Returns whether the site's owner has replaced the state folder `former`, with which PHP has
+    /// started before, so that it does not start now. `ours` is this process's user.
+    fn has_replaced_state(&self, former: Option<FolderIdentity>, ours: &Identity) -> bool {
+        self.plan.as_ref().is_some_and(|plan| {
+            let owner = plan.identity.as_ref().unwrap_or(ours);
+            let folder = plan.settings.state_dir.as_ref();
+            state::is_replaced(folder, former, &self.state, owner, ours)
+        })
+    }
+
     /// Says for the operator what is wrong with the pool: PHP does not start with the present
     /// settings.
     pub(super) fn describe_start_failure(&self) -> Option<String> {

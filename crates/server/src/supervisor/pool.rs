@@ -35,7 +35,7 @@ use super::generation_plan::PoolPlan;
 use super::last_output;
 use super::oom;
 use super::pool_log::PoolLog;
-use super::state::{self, StateFault};
+use super::state::StateRecord;
 use super::takeover::{FrontPlace, InheritedLender, InheritedPool};
 use super::warmup::ScriptList;
 use super::zygote_socket::ZygoteSocket;
@@ -74,8 +74,7 @@ pub(super) struct PoolProcesses {
     pub(super) due: Option<Instant>,
     /// The pool did not start, and its generation does without it for now.
     pub(super) is_left_out: bool,
-    /// The fault of the state folder at the last start of a zygote.
-    state_fault: Option<StateFault>,
+    pub(super) state: StateRecord,
     /// The reason why PHP does not start with the settings of this generation; `None` if it has
     /// started.
     pub(super) start_failure: Option<String>,
@@ -139,11 +138,13 @@ impl PoolProcesses {
             log: writer,
             lines,
             lists,
+            state_folder,
         } = spare;
         let mut pool = PoolProcesses {
             log: Some(writer),
             lines,
             hot_list: HotList::of(lists),
+            state: StateRecord { folder: state_folder, fault: None },
             ..PoolProcesses::planned(number, plan, environment, log)
         };
         // From the group of the former generation into the new one's.
@@ -224,20 +225,10 @@ impl PoolProcesses {
             backoff: Backoff::default(),
             due: None,
             is_left_out: false,
-            state_fault: None,
+            state: StateRecord::default(),
             start_failure: None,
             told_failure: None,
         }
-    }
-
-    /// Returns whether the site's owner has made something of the state folder that keeps the pool
-    /// from starting. `ours` is this process's user.
-    pub(super) fn has_spoilt_state(&self, ours: &Identity) -> bool {
-        self.plan.as_ref().is_some_and(|plan| {
-            let owner = plan.identity.as_ref().unwrap_or(ours);
-            let folder = plan.settings.state_dir.as_ref();
-            state::is_spoilt(folder, self.state_fault, owner, ours)
-        })
     }
 
     /// Starts a zygote for the front, or takes the one that stands by. Returns its number among the
@@ -276,13 +267,13 @@ impl PoolProcesses {
         };
         let owner = plan.owner(environment);
         let state = plan.prepare_state(environment);
-        self.state_fault = state.is_err().then_some(StateFault::Refused);
+        self.state.note(&state);
         let state = state.map_err(io::Error::other)?;
         let memory = environment.pool_memory.of(&self.name);
         let groups = self.group.as_ref().map(PoolGroup::of_all_pools).unwrap_or_default();
         let users = (owner, &environment.identity);
         plan.isolation.make_folders(&state, users).map_err(|(error, fault)| {
-            self.state_fault = fault;
+            self.state.fault = fault;
             error
         })?;
         let confinement = plan.isolation.confinement(&state, owner, memory, &groups)?;

@@ -11,8 +11,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use howdah_files::FolderPlace;
 use howdah_sys::credentials::Identity;
-use howdah_sys::folder;
 use howdah_sys::stat::Stat;
+use howdah_sys::{folder, open};
 
 /// A state folder that exists and belongs to its owner.
 #[derive(Debug)]
@@ -20,6 +20,34 @@ pub(crate) struct StateFolder {
     /// The path without symbolic links.
     pub(crate) real: PathBuf,
     pub(crate) folder: OwnedFd,
+}
+
+/// What the starts of a pool's zygotes have found in the place of its state folder.
+#[derive(Debug, Default)]
+pub(super) struct StateRecord {
+    /// The fault at the last start.
+    pub(super) fault: Option<StateFault>,
+    /// The folder at the first start; `None` before it, and if another program has started the
+    /// zygote.
+    pub(super) folder: Option<FolderIdentity>,
+}
+
+/// A folder, whatever its name is: its device and its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FolderIdentity {
+    device: u64,
+    inode: u64,
+}
+
+impl StateRecord {
+    /// Notes the result of [`prepare`].
+    pub(super) fn note(&mut self, prepared: &Result<StateFolder, String>) {
+        self.fault = prepared.is_err().then_some(StateFault::Refused);
+        let found = prepared.as_ref().ok().and_then(|state| Stat::of(state.folder.as_fd()).ok());
+        self.folder = self
+            .folder
+            .or(found.map(|found| FolderIdentity { device: found.device, inode: found.inode }));
+    }
 }
 
 /// The reason why a pool has no state folder.
@@ -106,7 +134,7 @@ pub(super) fn make_inner(
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{AlreadyExists, NotADirectory, NotFound, PermissionDenied};
     [AlreadyExists, NotADirectory, NotFound, PermissionDenied].contains(&error.kind())
-        || error.raw_os_error() == Some(LINK_IN_PLACE)
+        || open::is_link_refused(error)
 }
 
 fn cleared(state: BorrowedFd<'_>, name: &CStr, owner: &Identity) -> io::Result<()> {
@@ -116,9 +144,6 @@ fn cleared(state: BorrowedFd<'_>, name: &CStr, owner: &Identity) -> io::Result<(
 
 /// Attempts at making a folder whose owner may put something else in its place.
 const ATTEMPTS: u32 = 100;
-
-/// `ELOOP`.
-const LINK_IN_PLACE: i32 = 40;
 
 /// Creates the folders above a folder of `owner`, and opens the last one. `ours` is this process's
 /// user.
@@ -138,6 +163,18 @@ pub(super) fn parent(
         true => Ok(parent),
         false => Err(refused(io::Error::other(format!("it belongs to user {}", found.owner)))),
     }
+}
+
+/// Opens the folder at `path`, which belongs to this process's user, `ours`, and which no other
+/// user may enter. Creates it, and those above, where they are missing.
+///
+/// # Errors
+/// The folder that is in the way, and why.
+pub(super) fn own_folder(path: &Path, ours: &Identity) -> Result<OwnedFd, (PathBuf, io::Error)> {
+    let place = FolderPlace::of(path).map_err(|error| (path.to_owned(), error))?;
+    let parent = parent(&place, ours, ours)?;
+    folder::make_private(parent.as_fd(), &place.name, ours.uid, ours.gid)
+        .map_err(|error| (place.real, error))
 }
 
 /// Returns whether `owner` has made something of the state folder `path`, of a folder in it or of
@@ -168,6 +205,32 @@ pub(super) fn is_spoilt(
         || is_blocked
         || is_replaced
         || is_of_owner(path) && in_it.into_iter().any(|at| is_unusable(&at))
+}
+
+/// Returns whether PHP does not start since `owner` has put something else in the place of the
+/// state folder `path`, or keeps folders in it from being made. `former` is the folder with which
+/// PHP has started before, `None` if that is not known; `record` is of the start that has failed.
+/// `ours` is this process's user. `false` where that is the owner, too.
+pub(super) fn is_replaced(
+    path: &Path,
+    former: Option<FolderIdentity>,
+    record: &StateRecord,
+    owner: &Identity,
+    ours: &Identity,
+) -> bool {
+    if owner.is_root() || !is_anothers(owner, ours) {
+        return false;
+    }
+    let present = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_dir);
+    let present = present.map(|it| FolderIdentity { device: it.dev(), inode: it.ino() });
+    // The owner may have put the former folder there again since, or not yet at the start.
+    let is_other = former.is_some() && (record.folder != former || present != former);
+    let is_of_owner = |at: &Path| fs::symlink_metadata(at).is_ok_and(|it| it.uid() == owner.uid);
+    match record.fault {
+        Some(StateFault::Contested) => true,
+        Some(StateFault::Refused) => path.ancestors().skip(1).any(is_of_owner),
+        None => is_other && path.ancestors().skip(1).any(is_of_owner),
+    }
 }
 
 /// The folders that a zygote makes in the state folder.
@@ -327,6 +390,46 @@ mod tests {
         give(&folder.join("own"));
         assert!(spoilt());
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn an_owner_who_has_the_folder_above_can_replace_the_state_folder() {
+        let ours = Identity::current().unwrap();
+        if !ours.is_root() {
+            return;
+        }
+        let (owner, top) = (seven(), fresh(&std::env::temp_dir()).unwrap());
+        let (own, state) = (top.join("own"), top.join("own/pool"));
+        fs::create_dir(&own).unwrap();
+        let start = || {
+            let mut record = StateRecord::default();
+            record.note(&prepared(&state, &owner, &ours));
+            record
+        };
+        let former = start().folder;
+        assert!(former.is_some());
+        let replaced = |record: &StateRecord| is_replaced(&state, former, record, &owner, &ours);
+        assert!(!replaced(&start()), "it is the same folder");
+        fs::rename(&state, own.join("former")).unwrap();
+        let other = start();
+        assert!(other.fault.is_none() && !replaced(&other), "root has taken the former one away");
+        for path in [&own, &state] {
+            std::os::unix::fs::lchown(path, Some(7), Some(7)).unwrap();
+        }
+        assert!(replaced(&other));
+        assert!(!is_replaced(&state, None, &other, &owner, &ours), "the former is not known");
+        assert!(!is_replaced(&state, former, &other, &owner, &owner), "its own server");
+        // The former folder is there again when somebody looks.
+        fs::remove_dir(&state).unwrap();
+        fs::rename(own.join("former"), &state).unwrap();
+        assert!(replaced(&other) && !replaced(&start()));
+        fs::rename(&state, own.join("former")).unwrap();
+        std::os::unix::fs::symlink("former", &state).unwrap();
+        std::os::unix::fs::lchown(&state, Some(7), Some(7)).unwrap();
+        let refused = start();
+        assert_eq!(refused.fault, Some(StateFault::Refused));
+        assert!(replaced(&refused) && is_replaced(&state, None, &refused, &owner, &ours));
+        fs::remove_dir_all(&top).unwrap();
     }
 
     #[test]

@@ -4,14 +4,18 @@
 //! The authority's certificate and key are two files in the state folder. They are made once and
 //! used again by every server of the same user. The key never leaves the supervisor.
 
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, Write};
+use std::ffi::{CStr, OsStr};
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use howdah_config::{Config, HostPattern, ListenAddress, SiteSettings};
+use howdah_sys::folder;
+use howdah_sys::open::{self, Access, Lookup};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -31,8 +35,10 @@ pub(crate) struct LocalAuthority {
 /// The authority's name, which certificates repeat.
 const NAME: &str = "Howdah's local authority";
 /// The file of the authority's certificate.
-const CERTIFICATE: &str = "authority.pem";
-const KEY: &str = "authority.key";
+const CERTIFICATE: &CStr = c"authority.pem";
+const KEY: &CStr = c"authority.key";
+/// Bytes that are read of either file. A longer one cannot be understood.
+const LONGEST: u64 = 1 << 20;
 /// The time that the authority is valid. Its key is in nobody's hands but its user's.
 const AUTHORITY_DAYS: u64 = 3650;
 /// The time that a certificate is valid. A new one is made with each start and reload.
@@ -41,40 +47,42 @@ const DAYS: u64 = 397;
 const SLACK: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl LocalAuthority {
-    /// Opens the authority in `folder`, or makes one.
+    /// Opens the authority in `folder`, which is at `path` and private to this process's user, or
+    /// makes one.
     ///
     /// # Errors
     /// The file with the mistake, and advice.
-    pub(crate) fn open(folder: &Path) -> Result<LocalAuthority, String> {
-        let failed = |path: &Path, error: &dyn std::fmt::Display| {
-            format!(
-                "the local authority: {}: {error}; remove it, or set `state_dir`",
-                path.display()
-            )
+    pub(crate) fn open(path: &Path, folder: BorrowedFd<'_>) -> Result<LocalAuthority, String> {
+        let failed = |name: &CStr, error: &dyn std::fmt::Display| {
+            LocalAuthority::failure(&file_in(path, name), error)
         };
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)
-            .map_err(|error| failed(folder, &error))?;
-        let (certificate, key) = (folder.join(CERTIFICATE), folder.join(KEY));
-        if !certificate.exists() || !key.exists() {
-            let made = make().map_err(|error| failed(folder, &error))?;
-            write(&key, &made.1, 0o600).map_err(|error| failed(&key, &error))?;
-            write(&certificate, &made.0, 0o644).map_err(|error| failed(&certificate, &error))?;
-        }
-        let text =
-            fs::read_to_string(&certificate).map_err(|error| failed(&certificate, &error))?;
-        let key_text = fs::read_to_string(&key).map_err(|error| failed(&key, &error))?;
-        let pair = KeyPair::from_pem(&key_text).map_err(|error| failed(&key, &error))?;
-        if !is_for(&text, &pair) {
-            return Err(failed(&certificate, &format!("it does not belong to {}", key.display())));
+        let read = |name| read(folder, name).map_err(|error| failed(name, &error));
+        let (certificate, key) = match (read(CERTIFICATE)?, read(KEY)?) {
+            (Some(certificate), Some(key)) => (certificate, key),
+            _ => {
+                let made = make().map_err(|error| LocalAuthority::failure(path, &error))?;
+                for (name, mode, text) in [(KEY, 0o600, &made.1), (CERTIFICATE, 0o644, &made.0)] {
+                    folder::replace_file(folder, name, mode, text.as_bytes())
+                        .map_err(|error| failed(name, &error))?;
+                }
+                made
+            }
+        };
+        let pair = KeyPair::from_pem(&key).map_err(|error| failed(KEY, &error))?;
+        if !is_for(&certificate, &pair) {
+            let key = file_in(path, KEY);
+            return Err(failed(CERTIFICATE, &format!("it does not belong to {}", key.display())));
         }
         Ok(LocalAuthority {
-            folder: folder.to_owned(),
-            certificate: text,
+            folder: path.to_owned(),
+            certificate,
             issuer: Issuer::new(authority(SystemTime::now()), pair),
         })
+    }
+
+    /// Returns the message about a file or folder of the authority, with advice.
+    pub(crate) fn failure(path: &Path, error: &dyn std::fmt::Display) -> String {
+        format!("the local authority: {}: {error}; remove it, or set `state_dir`", path.display())
     }
 
     /// Makes a certificate for the names of a site.
@@ -103,7 +111,7 @@ impl LocalAuthority {
 
     /// Returns how to trust the authority.
     pub(crate) fn advice(&self) -> String {
-        let file = self.folder.join(CERTIFICATE);
+        let file = file_in(&self.folder, CERTIFICATE);
         format!(
             "certificates are made by the local authority in {0}; to trust it: sudo cp {0} \
              /usr/local/share/ca-certificates/howdah.crt && sudo update-ca-certificates; browsers \
@@ -111,6 +119,25 @@ impl LocalAuthority {
             file.display()
         )
     }
+}
+
+fn file_in(folder: &Path, name: &CStr) -> PathBuf {
+    folder.join(OsStr::from_bytes(name.to_bytes()))
+}
+
+/// Returns the text of a file, which is no link; `None` if there is none.
+fn read(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<String>> {
+    let file = match open::step(folder, name, Access::Read, Lookup::Full) {
+        Ok(file) => File::from(file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if open::is_link_refused(&error) => {
+            return Err(io::Error::other("it is a symbolic link, which is not followed"));
+        }
+        Err(error) => return Err(error),
+    };
+    let mut text = String::new();
+    file.take(LONGEST).read_to_string(&mut text)?;
+    Ok(Some(text))
 }
 
 /// Whether the first certificate in the text, in PEM, has the public key of the pair.
@@ -193,19 +220,34 @@ fn machine() -> String {
     }
 }
 
-/// Writes a file that did not exist as a whole.
-fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
-    let fresh = path.with_extension(format!("{}.new", std::process::id()));
-    let _ = fs::remove_file(&fresh);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&fresh)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&fresh, path)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::symlink;
+
     use super::*;
+
+    #[test]
+    fn links_in_place_of_the_authoritys_files_are_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let opened = File::open(folder.path()).unwrap();
+        let authority = || LocalAuthority::open(folder.path(), opened.as_fd());
+        let made = authority().ok().unwrap().certificate;
+        assert_eq!(authority().ok().unwrap().certificate, made, "it is used again");
+        for name in ["authority.key", "authority.pem"] {
+            fs::rename(at(name), at("elsewhere")).unwrap();
+            for target in ["elsewhere", "missing"] {
+                symlink(target, at(name)).unwrap();
+                let why = authority().err().unwrap();
+                assert!(why.contains(&format!("{name}: it is a symbolic link")), "{why}");
+                assert!(!at("missing").exists());
+                fs::remove_file(at(name)).unwrap();
+            }
+            fs::rename(at("elsewhere"), at(name)).unwrap();
+        }
+        assert_eq!(authority().ok().unwrap().certificate, made);
+    }
 
     #[test]
     fn the_authoritys_certificate_has_its_key() {

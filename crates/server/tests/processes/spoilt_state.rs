@@ -148,6 +148,49 @@ fn a_site_that_closes_its_own_folders_does_not_keep_its_former_php() {
     server.stop();
 }
 
+/// Who has the folder above can put anything in the place of the state folder, and what is refused
+/// there is not repaired.
+#[test]
+fn a_site_that_replaces_its_state_folder_does_not_keep_its_former_php() {
+    if !has_php() || !is_root() {
+        return;
+    }
+    let folder = Folder::with_script("echo ini_get('memory_limit');");
+    let home = folder.folder("home");
+    lchown(&home, Some(NOBODY), None).unwrap();
+    let php_ini = |limit: &str| folder.file("php.ini", format!("memory_limit = {limit}\n"));
+    php_ini("100M");
+    let site = "[site.php]\nworkers = 1\nuser = \"nobody\"\nini_file = \"php.ini\"";
+    let file = crate::config(&folder, "probation = \"0s\"", site);
+    let text = fs::read_to_string(&file).unwrap();
+    let text = text.replace("state/shop", "home/state").replace("\"5m\"", "\"1s\"");
+    fs::write(&file, text).unwrap();
+    let server = Setup::config(&file).start();
+    let reload = || Setup::with(&["reload", "--config", file.to_str().unwrap()]).run();
+    assert_eq!(server.get("/").text(), "100M");
+    let (state, aside) = (home.join("state"), home.join("aside"));
+    let rounds: [(&str, &dyn Fn()); 2] = [
+        ("50M", &|| symlink("/etc", &state).unwrap()),
+        ("40M", &|| fs::write(&state, "").unwrap()),
+    ];
+    for (limit, replace) in rounds {
+        fs::rename(&state, &aside).unwrap();
+        replace();
+        lchown(&state, Some(NOBODY), None).unwrap();
+        php_ini(limit);
+        let (status, told, why) = reload();
+        assert_eq!(status, Some(0), "{told}{why}");
+        assert!((told.clone() + &why).contains("site shop: has no PHP"), "{told}{why}");
+        assert_eq!(server.get("/").status, 503, "{told}{why}");
+        fs::remove_file(&state).unwrap();
+        fs::rename(&aside, &state).unwrap();
+        let (status, told, why) = reload();
+        assert_eq!(status, Some(0), "{told}{why}");
+        assert_eq!(server.get("/").text(), limit, "{told}{why}");
+    }
+    server.stop();
+}
+
 /// A process of the site's user that puts a file in the place of a folder again and again.
 struct Spoiler(Child);
 

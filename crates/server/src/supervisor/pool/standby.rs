@@ -11,6 +11,7 @@ use howdah_sys::signal::SIGKILL;
 
 use super::super::Supervisor;
 use super::super::generation::GenerationPhase;
+use super::super::state::FolderIdentity;
 use super::standby_twin::StandbyTwin;
 use super::{Backoff, Environment, HotList, PoolLog, PoolProcesses, ReadyZygote, ZygoteProcess};
 use crate::log::{ErrorLog, Level};
@@ -42,6 +43,7 @@ pub(in crate::supervisor) struct SpareZygote {
     pub(super) lines: Option<PoolLog>,
     /// The lists of the pool's scripts.
     pub(super) lists: [Option<OwnedFd>; 2],
+    pub(super) state_folder: Option<FolderIdentity>,
 }
 
 impl Standby {
@@ -174,6 +176,7 @@ impl PoolProcesses {
             log,
             lines: self.lines.take(),
             lists: self.hot_list.take(),
+            state_folder: self.state.folder,
         })
     }
 
@@ -188,6 +191,7 @@ impl PoolProcesses {
             log,
             lines: Some(lines),
             lists: self.hot_list.copy(),
+            state_folder: self.state.folder,
         })
     }
 
@@ -206,8 +210,10 @@ impl PoolProcesses {
             log: writer,
             lines,
             lists,
+            state_folder,
         } = spare;
         self.flush_lines(log);
+        self.state.folder = state_folder;
         (self.log, self.lines) = (Some(writer), lines);
         zygote.group = self.place(zygote.pid).inspect_err(|_| {
             // It was not reaped yet.

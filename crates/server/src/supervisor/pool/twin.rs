@@ -19,6 +19,7 @@ use howdah_sys::signal::SIGKILL;
 
 use super::super::Supervisor;
 use super::super::kept_pools::settings_number;
+use super::super::state::FolderIdentity;
 use super::super::zygote_socket::ZygoteSocket;
 use super::{HotList, PoolLog, PoolProcesses, ZygoteProcess};
 use crate::log::ErrorLog;
@@ -34,6 +35,7 @@ pub(in crate::supervisor) struct LentTwin {
     lines: PoolLog,
     /// The lists of the pool's scripts.
     lists: [Option<OwnedFd>; 2],
+    state_folder: Option<FolderIdentity>,
 }
 
 /// A twin that has not reported yet.
@@ -152,7 +154,15 @@ impl PoolProcesses {
         let lines = self.lines.as_ref()?.of_same_pipe().ok()?;
         let (twin, front) = self.ask_for_twin()?;
         let lists = self.hot_list.copy();
-        Some(LentTwin { twin, front, log, lines, lists })
+        let state_folder = self.state.folder;
+        Some(LentTwin {
+            twin,
+            front,
+            log,
+            lines,
+            lists,
+            state_folder,
+        })
     }
 
     /// Waits for the twin of a zygote of another generation. Returns the front's end of its socket.
@@ -161,8 +171,16 @@ impl PoolProcesses {
         twin: LentTwin,
         log: &ErrorLog,
     ) -> SeqPacket {
-        let LentTwin { twin, front, log: writer, lines, lists } = twin;
+        let LentTwin {
+            twin,
+            front,
+            log: writer,
+            lines,
+            lists,
+            state_folder,
+        } = twin;
         self.flush_lines(log);
+        self.state.folder = state_folder;
         (self.log, self.lines) = (Some(writer), Some(lines));
         self.hot_list = HotList::of(lists);
         (self.twin, self.has_had_twin) = (Some(twin), true);
