@@ -215,7 +215,7 @@ impl<T: Transport> H1Connection<T> {
                     work.request.is_early = self.wire.transport.is_early();
                     work.input.consume(parsed.head_length);
                     self.received = parsed.head_length as u64;
-                    self.remaining = UnreadContent::of(work.request.content, self.thread.limits());
+                    self.remaining = UnreadContent::of(&mut work.request, self.thread.limits());
                     let after = match self.proxy {
                         None => self.serve(work, parsed, None).await,
                         Some(_) => Box::pin(self.serve_for_proxy(work, parsed, None)).await,

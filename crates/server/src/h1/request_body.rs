@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use howdah_http::h1::{CONTINUE, ChunkedDecoder, Framing, HopFields, encode_head};
-use howdah_http::{Content, Limits, ResponseHead, Version};
+use howdah_http::{Content, Limits, Method, Request, ResponseHead, Version};
 
 use crate::body::{BodyError, RequestStream};
 use crate::net::{Buffer, TimedTransport, Transport};
@@ -19,9 +19,14 @@ pub(super) enum UnreadContent {
 }
 
 impl UnreadContent {
-    /// All of the content that a request's head announced.
-    pub(super) fn of(content: Content, limits: &Limits) -> UnreadContent {
-        match content {
+    /// All of the content that a request's head announced. CONNECT has none (RFC 9110 §9.3.6):
+    /// there is no tunnel here, and what follows the head is no request.
+    pub(super) fn of(request: &mut Request, limits: &Limits) -> UnreadContent {
+        if request.method == Method::Connect {
+            request.content = Content::None;
+            return UnreadContent::Length(u64::MAX);
+        }
+        match request.content {
             Content::None => UnreadContent::Length(0),
             Content::Length(length) => UnreadContent::Length(length),
             Content::Unknown => UnreadContent::Chunks(Box::new(ChunkedDecoder::new(limits))),

@@ -92,6 +92,23 @@ fn trace_is_not_allowed_for_a_folder_without_its_slash() {
 }
 
 #[test]
+fn what_follows_a_connect_that_is_refused_is_no_request() {
+    // With a length, it is still for the tunnel.
+    for (site, field) in sites().into_iter().zip(["", "Content-Length: 3\r\n"]) {
+        let mut wire = site.connect();
+        wire.send(format!(
+            "CONNECT x:80 HTTP/1.1\r\nHost: x:80\r\n{field}\r\n\
+             GET /a.txt HTTP/1.1\r\nHost: x\r\n\r\n"
+        ));
+        let reply = wire.reply("CONNECT");
+        assert_eq!(reply.status, 405, "{reply:?}");
+        assert!(reply.is_last());
+        wire.expect_close();
+        assert!(!site.access_log().contains("/a.txt"), "{}", site.access_log());
+    }
+}
+
+#[test]
 fn options_tells_the_methods() {
     for site in sites() {
         let mut wire = site.connect();
