@@ -35,4 +35,4 @@ pub(crate) use self::spool::SpoolLimits;
 pub(crate) use self::storage::{ReadBack, Storage, StorageCall, StorageLimits, StorageRefusal};
 pub(crate) use self::trailers::Trailers;
 pub(crate) use self::tunnel::{CarriedTunnel, Duplex, Tunnel, TunnelEnd, carry};
-pub(crate) use self::unchunked::Unchunked;
+pub(crate) use self::unchunked::{MalformedChunks, Unchunked};

@@ -20,8 +20,7 @@ mod turn;
 pub(crate) use self::accept::{AcceptErrors, AcceptTurn, ThreadConnection};
 pub(crate) use self::buffer::Buffer;
 pub(crate) use self::clients::{
-    Clients, CountedConnection, FilterAccount, FilterMemory, HeldMemory, TooManyTunnels,
-    client_address,
+    Clients, CountedConnection, FilterMemory, HeldMemory, TooManyTunnels, client_address,
 };
 pub(crate) use self::deadline::{DeadlineWatches, SWEEP, Watch, task_waker};
 pub(crate) use self::encrypted::EncryptedTransport;

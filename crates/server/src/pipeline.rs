@@ -15,6 +15,7 @@ mod sub_request;
 mod tests;
 
 use std::rc::Rc;
+use std::task::Context;
 use std::time::Duration;
 
 use howdah_http::{Request, ResponseHead, Scheme, Status, range};
@@ -98,10 +99,11 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
     }
 
     // Settle: short content passes its filters before the head states its length.
-    if let Some(response) = &mut response
-        && is_unsettled(response, context.request)
+    if let Some(made) = &mut response
+        && is_unsettled(made, context.request)
+        && !settle(context, made).await
     {
-        settle(context, response).await;
+        response = None;
     }
     if let Some(asked) = response.as_mut().and_then(|response| response.range.take()) {
         // In a box of its own: every connection would have room for it otherwise.
@@ -318,8 +320,8 @@ async fn part(
         directives::error(context, site, asked.ruled, Status::RANGE_NOT_SATISFIABLE).await;
     let (page, _) = answer(context, site, resolved, notes, 1).await;
     let mut page = page?;
-    if is_unsettled(&page, context.request) {
-        settle(context, &mut page).await;
+    if is_unsettled(&page, context.request) && !settle(context, &mut page).await {
+        return None;
     }
     if page.status() == Status::RANGE_NOT_SATISFIABLE {
         page.own_head();
@@ -334,23 +336,27 @@ fn is_unsettled(response: &Response, request: &Request) -> bool {
 }
 
 /// Lets short content pass its filters. Replaces the response by an error page if its content
-/// cannot be read at all.
-async fn settle(context: &mut RequestContext<'_, '_>, response: &mut Response) {
+/// cannot be read at all. `false`: the client is gone meanwhile.
+async fn settle(context: &mut RequestContext<'_, '_>, response: &mut Response) -> bool {
     let cache = context.thread.compressed_cache();
     let place = context.thread.filter_place(context.site, context.peer);
     let limits = context.thread.spool_limits(context.site);
-    let account = context.thread.filter_account(context.peer);
     let buffer = &mut context.scratch.content;
-    let Err(error) = body::settle(response, buffer, cache, place, limits, &account).await else {
-        return;
+    let settled = body::settle(response, buffer, cache, place, limits);
+    let is_gone = |poll: &mut Context<'_>| context.stream.poll_broken(poll);
+    let error = match script::unless(is_gone, settled).await {
+        Some(Ok(())) => return true,
+        Some(Err(error)) => error,
+        None => return false,
     };
     context.phase.set(Phase::Sending);
     let Some(error) = RequestError::content(context.situation(), error) else {
-        return;
+        return true;
     };
     let status = error.status.unwrap_or(Status::INTERNAL_SERVER_ERROR);
     context.thread.report(&error);
     *response = Response::error(status).with_retry_after();
+    true
 }
 
 /// An error page may fail, too. Then the first error is answered without it.

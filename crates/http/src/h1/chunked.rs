@@ -125,6 +125,12 @@ impl ChunkedDecoder {
         self.state == ChunkState::Done
     }
 
+    /// Returns whether all content has come, though not the end of the trailer section. Also right
+    /// after a refusal.
+    pub fn is_in_trailers(&self) -> bool {
+        self.state == ChunkState::Trailer
+    }
+
     /// Bytes of content announced so far.
     pub fn announced(&self) -> u64 {
         self.total

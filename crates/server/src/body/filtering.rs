@@ -10,8 +10,10 @@
 //! [`settle`]: mod@super::settle
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
 use howdah_files::FileStore;
@@ -20,19 +22,34 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::filters::{Chain, have_patterns, usual_memory};
 use super::pump::PumpError;
-use crate::crew::{Crew, CrewFull, JobOrigin};
-use crate::net::HeldMemory;
+use crate::crew::{ClientNetwork, Crew, CrewFull, JobOrigin};
+use crate::net::{Clients, FilterMemory};
 
 /// Bytes of content that filters take in one turn.
 pub(super) const TURN: usize = 16 * 1024;
 
-/// The place where the filters of a response work.
+/// The place where the filters of a response work, and the client whose memory they take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FilterPlace<'t> {
     /// One permit: the turn of one response of the thread.
     pub(crate) turns: &'t Arc<Semaphore>,
     pub(crate) crew: &'t Crew<FileStore>,
-    pub(crate) origin: JobOrigin,
+    /// The number of the site.
+    pub(crate) site: usize,
+    pub(crate) clients: &'t Arc<Clients>,
+    pub(crate) client: IpAddr,
+}
+
+impl FilterPlace<'_> {
+    fn origin(&self) -> JobOrigin {
+        let network = ClientNetwork::of(self.client);
+        JobOrigin { site: self.site, network }
+    }
+
+    /// No bytes of filters, in the client's account.
+    pub(super) fn memory(&self) -> Arc<FilterMemory> {
+        Arc::new(FilterMemory::of(self.clients, self.client))
+    }
 }
 
 /// The filters of one response.
@@ -42,8 +59,10 @@ pub(super) struct Filtering<'t> {
     has_patterns: bool,
     /// `None` before the first turn, and while the crew has the filters.
     chain: Option<Chain>,
-    /// The memory that long lines take beyond what every such filter takes.
-    held: HeldMemory<'t>,
+    /// The memory of the filters. The crew shares it as long as it has the filters.
+    memory: Arc<FilterMemory>,
+    /// The bytes of it that the filters take without long lines.
+    usual: usize,
     input: Vec<u8>,
     /// The output that waits to be taken.
     pub(super) output: Vec<u8>,
@@ -66,27 +85,30 @@ enum FilteringState<'t> {
     Crew(Pin<Box<dyn Future<Output = Result<CrewResult, CrewFull>> + 't>>),
 }
 
-/// The filters and their output after work of the crew.
+/// The filters and their output after work of the crew. Nobody may have waited for them: their
+/// memory is counted until they are freed.
 struct CrewResult {
     chain: Chain,
     output: Vec<u8>,
+    memory: Arc<FilterMemory>,
     result: Result<(), TransformError>,
 }
 
 impl<'t> Filtering<'t> {
-    /// The filters of a response of which nothing was sent. `held` counts the memory that long
-    /// lines take.
+    /// The filters of a response of which nothing was sent. `memory` counts what they take without
+    /// long lines.
     pub(super) fn new(
         filters: &'t [Filter],
         place: FilterPlace<'t>,
-        held: HeldMemory<'t>,
+        memory: Arc<FilterMemory>,
     ) -> Filtering<'t> {
         Filtering {
             place,
             filters,
             has_patterns: have_patterns(filters),
             chain: None,
-            held,
+            usual: memory.bytes(),
+            memory,
             input: Vec::new(),
             output: Vec::new(),
             state: FilteringState::Ready,
@@ -108,7 +130,7 @@ impl<'t> Filtering<'t> {
             FilteringState::Crew(mut work) => match work.as_mut().poll(context) {
                 Poll::Ready(Ok(done)) => {
                     self.chain = Some(done.chain);
-                    self.output = done.output;
+                    (self.output, self.memory) = (done.output, done.memory);
                     done.result?;
                     self.count_memory()?;
                 }
@@ -161,7 +183,8 @@ impl<'t> Filtering<'t> {
     /// Counts the memory that long lines take.
     fn count_memory(&mut self) -> Result<(), PumpError> {
         let memory = self.chain.as_ref().map_or(0, Chain::memory);
-        match self.held.hold(memory.saturating_sub(usual_memory(self.filters))) {
+        let long_lines = memory.saturating_sub(usual_memory(self.filters));
+        match self.memory.hold(self.usual + long_lines) {
             true => Ok(()),
             false => Err(PumpError::Memory),
         }
@@ -171,7 +194,7 @@ impl<'t> Filtering<'t> {
     pub(super) fn release(&mut self) {
         self.chain = None;
         self.input = Vec::new();
-        self.held.hold(0);
+        self.memory.hold(self.usual);
     }
 
     /// Returns whether the filters have more to do with the content that they have.
@@ -257,11 +280,12 @@ impl<'t> Filtering<'t> {
             return Ok(());
         };
         let mut output = std::mem::take(&mut self.output);
+        let memory = Arc::clone(&self.memory);
         let job = move |_: &mut FileStore| {
             let result = chain.advance(&mut output);
-            CrewResult { chain, output, result }
+            CrewResult { chain, output, memory, result }
         };
-        self.state = FilteringState::Crew(Box::pin(self.place.crew.run(self.place.origin, job)));
+        self.state = FilteringState::Crew(Box::pin(self.place.crew.run(self.place.origin(), job)));
         Ok(())
     }
 }
@@ -273,7 +297,7 @@ pub(super) enum FilteredContent {
     TooLong(Vec<u8>),
 }
 
-/// Returns the output of `filters` for the whole of `content`.
+/// Returns the output of `filters` for the whole of `content`. `memory` counts what both take.
 ///
 /// # Errors
 /// The filters failed on the content, or too many responses wait for them.
@@ -281,18 +305,20 @@ pub(super) async fn filtered(
     content: Vec<u8>,
     filters: &[Filter],
     place: FilterPlace<'_>,
+    memory: Option<Arc<FilterMemory>>,
 ) -> Result<FilteredContent, PumpError> {
     if have_patterns(filters) {
-        let mut chain = Chain::new(filters);
-        let job = move |_: &mut FileStore| {
-            let mut out = Vec::new();
+        let filters = filters.to_vec();
+        let job = move |_: &mut FileStore, is_abandoned: Arc<AtomicBool>| {
+            // A job that waits has no compressor.
+            let (mut chain, mut out) = (Chain::new(&filters), Vec::new());
             chain.push(&content);
             chain.finish();
-            let result = advance_to_end(&mut chain, &mut out);
-            (result, out, content)
+            let result = advance_to_end(&mut chain, &mut out, &is_abandoned);
+            (result, out, content, memory)
         };
-        let (result, out, content) =
-            place.crew.run(place.origin, job).await.map_err(|CrewFull| PumpError::Busy)?;
+        let done = place.crew.run_while_awaited(place.origin(), job).await;
+        let (result, out, content, _) = done.map_err(|CrewFull| PumpError::Busy)?;
         return Ok(match result? {
             true => FilteredContent::Whole(out),
             false => FilteredContent::TooLong(content),
@@ -332,10 +358,14 @@ pub(super) async fn filtered(
 }
 
 /// Works until nothing is left to do. `false`: the output is too long for memory, or took too much
-/// work for one job.
-fn advance_to_end(chain: &mut Chain, out: &mut Vec<u8>) -> Result<bool, TransformError> {
+/// work for one job, or nobody waits for it any more.
+fn advance_to_end(
+    chain: &mut Chain,
+    out: &mut Vec<u8>,
+    is_abandoned: &AtomicBool,
+) -> Result<bool, TransformError> {
     for _ in 0..MOST_STEPS {
-        if out.len() > MOST_FILTERED {
+        if out.len() > MOST_FILTERED || is_abandoned.load(Ordering::Relaxed) {
             return Ok(false);
         }
         let mut part = Vec::new();

@@ -11,7 +11,7 @@ use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll, ready};
 
-use howdah_htaccess::modules::filter::{Filter, TransformError};
+use howdah_htaccess::modules::filter::TransformError;
 
 use self::filtered::Filtered;
 use super::filtering::{FilterPlace, rest};
@@ -19,6 +19,7 @@ use super::residence::Residence;
 use super::source::{AvailableContent, Body, BodySource, SourceError};
 use super::spool::{Spool, SpoolLimits};
 use crate::net::{ConnectionError, HeldMemory, Piece, SHORT_FILE, SendError};
+use crate::pipeline::Response;
 
 /// The destination of a response's content: the protocol's end of the pump.
 pub(crate) trait Sink {
@@ -91,19 +92,19 @@ impl From<TransformError> for PumpError {
     }
 }
 
-/// Sends `body` through `filters` to `sink`. `promised` is the length that the head states, if it
-/// states one; never more bytes are sent. `held` counts the memory of content that waits for the
-/// client; `place` is where the filters work. Returns the number of bytes that the client took, and
-/// how sending ended.
+/// Sends the content of a settled response through its filters to `sink`. `promised` is the length
+/// that the head states, if it states one; never more bytes are sent. `held` counts the memory of
+/// content that waits for the client; `place` is where the filters work. Returns the number of
+/// bytes that the client took, and how sending ended.
 pub(crate) async fn send(
-    body: &mut Body,
-    filters: &[Filter],
+    response: &mut Response,
     promised: Option<u64>,
     limits: &SpoolLimits,
     held: HeldMemory<'_>,
     place: FilterPlace<'_>,
     sink: &mut impl Sink,
 ) -> (u64, Result<(), PumpError>) {
+    let Response { body, filters, filter_memory, .. } = response;
     // Short content of which nothing was sent goes with its head in one write.
     if filters.is_empty()
         && promised.is_some()
@@ -121,8 +122,10 @@ pub(crate) async fn send(
         has_ended: false,
         left: promised.unwrap_or(u64::MAX),
         sent: 0,
-        filtering: (!filters.is_empty())
-            .then(|| Box::new(Filtered::new(filters, place, held.beside()))),
+        filtering: (!filters.is_empty()).then(|| {
+            let memory = filter_memory.take().unwrap_or_else(|| place.memory());
+            Box::new(Filtered::new(filters, place, memory))
+        }),
         spool: Spool::new(limits, held),
         residence: Residence::new(limits),
         turn: 0,
@@ -186,7 +189,9 @@ impl Pump<'_> {
                 Err(error) => return Poll::Ready(Err(error)),
             };
             if matches!(step, PumpStep::Wait) {
-                let is_lost = !self.body.is_stored() && sink.poll_broken(context);
+                // Filters may work for long before there is something to send.
+                let may_stay_silent = !self.body.is_stored() || self.filtering.is_some();
+                let is_lost = may_stay_silent && sink.poll_broken(context);
                 return if is_lost {
                     Poll::Ready(Err(PumpError::Client(ConnectionError::Broken)))
                 } else {

@@ -12,7 +12,6 @@ use super::pump::{PumpError, of_file};
 use super::residence::Residence;
 use super::source::{AvailableContent, Body, BodySource};
 use super::spool::SpoolLimits;
-use crate::net::FilterAccount;
 use crate::pipeline::Response;
 
 /// Output of a script up to this length is copied out when the script has ended, so that its slot
@@ -23,8 +22,8 @@ const STORED: u64 = 1 << 20;
 
 /// Filters the content of `response`, if it is short and available. `buffer` lends its memory to a
 /// script's output; `place` is where the filters work. Content that is long, or becomes so, is
-/// filtered while it is sent. The memory of its filters is counted in `account`; where that has no
-/// room for a compressor, the content is sent as it is.
+/// filtered while it is sent. The memory of the filters is counted in the client's account; where
+/// that has no room for a compressor, the content is sent as it is.
 ///
 /// # Errors
 /// The content cannot be read; nothing was sent yet.
@@ -35,16 +34,15 @@ pub(crate) async fn settle(
     cache: &CompressedCache,
     place: FilterPlace<'_>,
     limits: &SpoolLimits,
-    account: &FilterAccount,
 ) -> Result<(), PumpError> {
     if let Body::Script(_) = response.body {
         let available = poll_fn(|context| Poll::Ready(response.body.poll_available(context))).await;
         match available {
             Poll::Ready(Err(error)) => return Err(PumpError::Source(error)),
             Poll::Ready(Ok(available)) if available.is_last => {
-                return settle_script(response, buffer, available, place, account).await;
+                return settle_script(response, buffer, available, place).await;
             }
-            Poll::Pending | Poll::Ready(Ok(_)) => hold_memory(response, account, 0),
+            Poll::Pending | Poll::Ready(Ok(_)) => hold_memory(response, place, 0),
         }
         return Ok(());
     }
@@ -53,7 +51,7 @@ pub(crate) async fn settle(
     }
     let length = response.body.length().filter(|length| *length <= STORED);
     let Some(length) = length.filter(|_| response.body.is_stored()) else {
-        hold_memory(response, account, 0);
+        hold_memory(response, place, 0);
         return Ok(());
     };
     let kept = response.representation.clone().zip(coding(&response.filters));
@@ -65,7 +63,7 @@ pub(crate) async fn settle(
         return Ok(());
     }
     // Nothing is read before its memory is counted.
-    hold_memory(response, account, length as usize);
+    hold_memory(response, place, length as usize);
     if response.filters.is_empty() {
         return Ok(());
     }
@@ -74,9 +72,10 @@ pub(crate) async fn settle(
     let made = kept
         .as_ref()
         .and_then(|(representation, coding)| cache.share(representation, *coding, &plain));
+    let memory = response.filter_memory.clone();
     let content = match made {
         Some(content) => content,
-        None => match Box::pin(filtered(plain, &response.filters, place)).await? {
+        None => match Box::pin(filtered(plain, &response.filters, place, memory)).await? {
             FilteredContent::TooLong(plain) => {
                 response.body = Body::whole(plain.into());
                 return Ok(());
@@ -102,9 +101,8 @@ async fn settle_script(
     buffer: &mut Vec<u8>,
     available: AvailableContent,
     place: FilterPlace<'_>,
-    account: &FilterAccount,
 ) -> Result<(), PumpError> {
-    hold_memory(response, account, available.bytes.max(1));
+    hold_memory(response, place, available.bytes.max(1));
     if available.bytes > SCRIPT {
         // A script's own Content-Length may be wrong; the bytes that are there are not.
         response.body.set_length(available.bytes as u64);
@@ -120,7 +118,8 @@ async fn settle_script(
     if !response.filters.is_empty() {
         // The slot is for others: filters may wait for their turn.
         response.body.release();
-        content = match Box::pin(filtered(content, &response.filters, place)).await? {
+        let memory = response.filter_memory.clone();
+        content = match Box::pin(filtered(content, &response.filters, place, memory)).await? {
             FilteredContent::Whole(content) => {
                 response.filters.clear();
                 response.filter_memory = None;
@@ -135,17 +134,17 @@ async fn settle_script(
 
 /// Counts the memory that the filters of content of `length` bytes take. Where the client's
 /// responses have as much as they may, the content is not compressed; other filters take little.
-fn hold_memory(response: &mut Response, account: &FilterAccount, length: usize) {
-    // Short content is through at once.
-    let is_short = (1..=TURN).contains(&length);
-    if response.filters.is_empty() || is_short {
+fn hold_memory(response: &mut Response, place: FilterPlace<'_>, length: usize) {
+    if response.filters.is_empty() {
         return;
     }
-    let memory = usual_memory(&response.filters) + 2 * length;
-    response.filter_memory = account.hold(memory).map(Box::new);
-    if response.filter_memory.is_none() {
+    let memory = place.memory();
+    // Short content is through at once.
+    let is_short = (1..=TURN).contains(&length);
+    if !is_short && !memory.hold_of_account(usual_memory(&response.filters) + 2 * length) {
         response.leave_plain();
     }
+    response.filter_memory = Some(memory);
 }
 
 /// Returns all of the content of a stored body.

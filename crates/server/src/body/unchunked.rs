@@ -1,5 +1,6 @@
 //! Content that a script has divided into chunks itself.
 
+use std::fmt;
 use std::task::{Context, Poll, ready};
 
 use howdah_http::Limits;
@@ -12,17 +13,30 @@ use crate::net::Piece;
 /// The content of a response whose script has sent `Transfer-Encoding: chunked`. Under Apache such
 /// a script writes the chunks, and the client unpacks them. Here the protocol frames the content,
 /// so the chunks are unpacked before. Output without the form of chunks, and what follows the last
-/// byte with that form, passes as it is.
-#[derive(Debug)]
+/// byte with that form, passes as it is. What follows the last chunk is no content, whatever its
+/// form is.
 pub(crate) struct Unchunked {
     content: Body,
     form: Form,
+    /// Gets the first thing that is wrong with the chunks.
+    report: Option<ReportChunks>,
     /// Bytes that the script has written, which are not unpacked yet.
     raw: Vec<u8>,
     /// Content that is ready, and how many bytes of it were taken.
     ready: (Vec<u8>, usize),
     /// All that follows was read.
     is_over: bool,
+}
+
+/// Called when chunks turn out to be malformed.
+pub(crate) type ReportChunks = Box<dyn FnOnce(MalformedChunks)>;
+
+/// The first thing that is wrong with chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MalformedChunks {
+    pub(crate) why: &'static str,
+    /// The last chunk was read: these are the fields behind it.
+    pub(crate) is_content_whole: bool,
 }
 
 #[derive(Debug)]
@@ -36,10 +50,11 @@ enum Form {
 }
 
 impl Unchunked {
-    pub(crate) fn new(content: Body) -> Unchunked {
+    pub(crate) fn new(content: Body, report: ReportChunks) -> Unchunked {
         Unchunked {
             content,
             form: Form::Unknown,
+            report: Some(report),
             raw: Vec::new(),
             ready: (Vec::new(), 0),
             is_over: false,
@@ -71,7 +86,17 @@ impl Unchunked {
                             self.form = Form::Ended;
                         }
                     }
-                    Err(_) => self.form = Form::Plain,
+                    Err(refusal) => {
+                        let is_content_whole = decoder.is_in_trailers();
+                        self.form = match is_content_whole {
+                            true => Form::Ended,
+                            false => Form::Plain,
+                        };
+                        let malformed = MalformedChunks { why: refusal.why, is_content_whole };
+                        if let Some(report) = self.report.take() {
+                            report(malformed);
+                        }
+                    }
                 },
                 Form::Plain | Form::Unknown => {
                     ready.extend_from_slice(&self.raw[at..]);
@@ -141,6 +166,15 @@ impl BodySource for Unchunked {
     }
 }
 
+impl fmt::Debug for Unchunked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unchunked")
+            .field("content", &self.content)
+            .field("form", &self.form)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Returns whether the bytes begin with the line of a chunk: `size [;extension] CRLF`. `None`: they
 /// are the beginning of such a line.
 fn begins_with_chunk(bytes: &[u8]) -> Option<bool> {
@@ -163,14 +197,19 @@ const MOST_READ: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
     use std::task::Waker;
 
     use super::*;
 
-    /// Returns what comes out of content that comes in these parts.
-    fn unpacked(parts: &[&str]) -> String {
+    /// Returns what comes out of content that comes in these parts, and what is wrong with it.
+    fn unpacked(parts: &[&str]) -> (String, Option<MalformedChunks>) {
         let parts = parts.iter().rev().map(|part| Body::whole(part.as_bytes().into()));
-        let mut source = Unchunked::new(Body::Parts(parts.collect()));
+        let malformed = Rc::<Cell<Option<MalformedChunks>>>::default();
+        let reported = Rc::clone(&malformed);
+        let report = Box::new(move |it| reported.set(Some(it)));
+        let mut source = Unchunked::new(Body::Parts(parts.collect()), report);
         let mut context = Context::from_waker(Waker::noop());
         let mut all = Vec::new();
         loop {
@@ -185,7 +224,7 @@ mod tests {
             all.extend_from_slice(bytes);
             source.consume(available.bytes);
             if available.is_last {
-                return String::from_utf8(all).unwrap();
+                return (String::from_utf8(all).unwrap(), malformed.get());
             }
         }
     }
@@ -210,11 +249,31 @@ mod tests {
             ("5\r\nhello\r\n<b>Fatal error</b>", "hello<b>Fatal error</b>"),
         ];
         for (content, expected) in table {
-            assert_eq!(unpacked(&[content]), expected, "{content:?}");
+            let is_broken = content.contains("Fatal");
+            let (found, malformed) = unpacked(&[content]);
+            assert_eq!(found, expected, "{content:?}");
+            assert_eq!(malformed.map(|it| it.is_content_whole), is_broken.then_some(false));
             // A line that is broken by an error may lose its beginning, which was a chunk's.
-            if !content.contains("Fatal") {
+            if !is_broken {
                 let bytewise: Vec<&str> = content.split("").filter(|s| !s.is_empty()).collect();
+                let expected = (expected.to_owned(), None);
                 assert_eq!(unpacked(&bytewise), expected, "{content:?} byte by byte");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_behind_the_last_chunk_is_content_though_it_is_malformed() {
+        let long = format!("X: {}\r\n", "y".repeat(Limits::default().field_line));
+        for trailers in ["no field\r\n\r\n", "X: y\r\nno field", "X : y\r\n\r\n", "\n", &long] {
+            let content = format!("5\r\nhello\r\n0\r\n{trailers}more");
+            let bytewise: Vec<&str> = content.split("").filter(|s| !s.is_empty()).collect();
+            for parts in [&[content.as_str()][..], &bytewise] {
+                let (found, malformed) = unpacked(parts);
+                assert_eq!(found, "hello", "{trailers:.20?}");
+                // A line without an end is not looked at.
+                let is_reported = malformed.is_some_and(|it| it.is_content_whole);
+                assert_eq!(is_reported, !trailers.ends_with("no field"), "{trailers:.20?}");
             }
         }
     }

@@ -28,7 +28,6 @@ use super::pulse::ThreadPhase;
 use super::shared::{FrontShared, FrontStage};
 use super::workspace::Workspace;
 use crate::body::{FilterPlace, SpoolLimits};
-use crate::crew::{ClientNetwork, JobOrigin};
 use crate::host::{ComparedPasswords, FrontHost, Passwords, user_of};
 use crate::net::{
     AcceptTurn, AcceptedConnection, Clients, DeadlineWatches, HandshakeTurns, Listener, Peer, SWEEP,
@@ -213,13 +212,13 @@ impl Thread {
 
     /// Returns the place where the filters of a response of `site` to `peer` work.
     pub(crate) fn filter_place(&self, site: Option<&Site>, peer: &Peer) -> FilterPlace<'_> {
-        let network = ClientNetwork::of(peer.remote.ip());
-        // A number that no site has stands for responses of no site.
-        let site = site.map_or(usize::MAX, Site::number);
         FilterPlace {
             turns: &self.filter_turns,
             crew: &self.shared.evaluators,
-            origin: JobOrigin { site, network },
+            // A number that no site has stands for responses of no site.
+            site: site.map_or(usize::MAX, Site::number),
+            clients: &self.shared.clients,
+            client: peer.remote.ip(),
         }
     }
 

@@ -423,10 +423,9 @@ impl<T: Transport> H1Connection<T> {
         response: &mut Response,
         framing: h1::Framing,
     ) -> (u64, Result<(), PumpError>) {
-        let Response { body, filters, .. } = response;
         if !framing.has_content() {
             // HEAD, 204, 304: a script runs on, its output is not wanted.
-            body.discard();
+            response.body.discard();
             let sent = self.wire.write_all(&work.out).await;
             return (0, sent.map_err(PumpError::Client));
         }
@@ -438,7 +437,7 @@ impl<T: Transport> H1Connection<T> {
         let limits = self.thread.spool_limits(site);
         let place = self.thread.filter_place(site, &self.peer);
         let held = self.thread.held_memory(&self.peer);
-        body::send(body, filters, promised, limits, held, place, &mut sink).await
+        body::send(response, promised, limits, held, place, &mut sink).await
     }
 
     pub(super) fn situation<'s>(

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use howdah_config::{Config, Count, Rate};
 
-pub(crate) use self::held_memory::{FilterAccount, FilterMemory, HeldMemory};
+pub(crate) use self::held_memory::{FilterMemory, HeldMemory};
 
 /// Connections that no client is refused because of `"auto"`, where the server may have many more.
 const FEW: usize = 256;

@@ -10,7 +10,7 @@ use howdah_php::{DispatchError, ExchangeError, LostWorker};
 use howdah_site::{Script, Site};
 
 use super::{DirectiveMessage, Phase};
-use crate::body::{BodyError, PumpError, SourceError};
+use crate::body::{BodyError, MalformedChunks, PumpError, SourceError};
 use crate::log::{ErrorLog, Level};
 use crate::net::{ConnectionError, Peer, TooManyTunnels};
 use crate::respond::UpstreamError;
@@ -233,6 +233,24 @@ impl RequestError {
         let mut error = RequestError::response(situation, failure);
         error.text = format!("{}: {}", script.path().absolute().display(), error.text);
         error
+    }
+
+    /// A script divides its output into chunks, and they turn out to be malformed later.
+    pub(crate) fn chunks(
+        situation: ErrorContext<'_>,
+        script: &Script,
+    ) -> impl FnOnce(MalformedChunks) -> RequestError + use<> {
+        let request = ErrorContext { phase: Phase::Sending, ..situation }.to_string();
+        let script = script.path().absolute().display().to_string();
+        let mut error = situation.error_of_text(Culprit::Script, None, String::new());
+        move |MalformedChunks { why, is_content_whole }| {
+            let effect = match is_content_whole {
+                true => "the fields behind the last chunk of its output are left out",
+                false => "the rest of its output is sent as it is, which is not in chunks",
+            };
+            error.text = format!("{script}: {effect}: {why}, {request}");
+            error
+        }
     }
 
     /// A script has named a file that is not sent.

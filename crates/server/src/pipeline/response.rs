@@ -1,6 +1,7 @@
 //! A response as the pipeline makes it: data, until a protocol encodes it.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use howdah_files::Representation;
 use howdah_htaccess::modules::filter::Filter;
@@ -17,8 +18,8 @@ pub(crate) struct Response {
     pub(crate) body: Body,
     /// The filters that the content passes, in this order.
     pub(crate) filters: Vec<Filter>,
-    /// The memory of these filters, in the client's account.
-    pub(crate) filter_memory: Option<Box<FilterMemory>>,
+    /// The memory of these filters, in the client's account. `None` until the response is settled.
+    pub(crate) filter_memory: Option<Arc<FilterMemory>>,
     /// The file whose content this is. Compressed content can be kept with the file.
     pub(crate) representation: Option<Rc<Representation>>,
     /// The time when the file was modified, in microseconds since 1970.

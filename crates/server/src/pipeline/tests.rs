@@ -98,3 +98,17 @@ fn another_protocol_enters_the_pipeline() {
     let frames = sent.lines().skip(1).filter(|line| line.contains(':')).count();
     assert!(frames > 10, "a large file goes in many frames: {frames}");
 }
+
+#[test]
+fn content_is_compressed_no_further_for_a_client_that_is_gone() {
+    on_thread(|thread| async move {
+        for is_broken in [true, false] {
+            let stream = Rc::new(line_protocol::Stream::default());
+            stream.is_broken.set(is_broken);
+            line_protocol::serve(&thread, &peer(), "x /ruled/large.css", &stream).await;
+            let sent = stream.bytes();
+            let start = sent.get(..20).unwrap_or_default().escape_ascii();
+            assert_eq!(sent.starts_with(b"200 text/css length="), !is_broken, "{start}");
+        }
+    });
+}

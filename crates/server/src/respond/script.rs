@@ -219,7 +219,7 @@ impl Begun {
         });
         let body = match is_chunked {
             false => Body::script(self.exchange, self.head.content_length()),
-            true => Body::Stream(Box::new(Unchunked::new(Body::script(self.exchange, None)))),
+            true => unchunked(context, script, self.exchange),
         };
         let mut response = Response::new(Head::Own(self.head), body);
         (response.length_hint, response.modified) = (length_hint, modified);
@@ -248,6 +248,14 @@ fn take_chunked(head: &mut ResponseHead) -> bool {
         head.fields.remove(b"content-length");
     }
     is_chunked
+}
+
+/// The output of a script that has divided it into chunks itself.
+fn unchunked(context: &RequestContext<'_, '_>, script: &Script, exchange: Box<Exchange>) -> Body {
+    let thread = Rc::clone(context.thread);
+    let error = RequestError::chunks(context.situation(), script);
+    let report = Box::new(move |malformed| thread.report(&error(malformed)));
+    Body::Stream(Box::new(Unchunked::new(Body::script(exchange, None), report)))
 }
 
 /// Receives the request's content. Error pages get no request content.
@@ -385,7 +393,7 @@ fn texts(context: &RequestContext<'_, '_>, function: &str) -> Result<Box<Fields>
 const MOST_TEXTS: usize = 1_000;
 
 /// Runs `wait` until `gone` returns that its result is no longer needed; then returns `None`.
-pub(super) async fn unless<T>(
+pub(crate) async fn unless<T>(
     gone: impl Fn(&mut Context<'_>) -> bool,
     wait: impl Future<Output = T>,
 ) -> Option<T> {

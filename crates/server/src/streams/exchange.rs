@@ -215,17 +215,17 @@ impl<S: Stream> StreamExchange<'_, S> {
         }
         let priority = priority(work, response);
         let has_content = response.has_content(&work.request);
-        let Response { body, filters, trailers, .. } = response;
         if !has_content {
             // HEAD, 204, 304: a script runs on, its output is not wanted.
-            body.discard();
+            response.body.discard();
         }
-        let is_empty = filters.is_empty() && body.in_memory().is_some_and(<[u8]>::is_empty);
+        let in_memory = response.body.in_memory();
+        let is_empty = response.filters.is_empty() && in_memory.is_some_and(<[u8]>::is_empty);
         let ends = !has_content || is_empty;
         let Ok(mut sink) = self.stream.send_head(made, ends, priority) else {
             return self.outcome(0, Err(PumpError::Client(ConnectionError::Broken)));
         };
-        if let Some(trailers) = trailers.take_if(|_| !ends) {
+        if let Some(trailers) = response.trailers.take_if(|_| !ends) {
             sink.set_trailers(trailers);
         }
         let (bytes, result) = if ends {
@@ -233,9 +233,9 @@ impl<S: Stream> StreamExchange<'_, S> {
             (0, finished.map_err(PumpError::from))
         } else {
             let limits = thread.spool_limits(site);
-            let place = thread.filter_place(site, self.stream.peer());
+            let place = thread.filter_place(site, &self.peer);
             let held = thread.held_memory(&self.peer);
-            body::send(body, filters, promised, limits, held, place, &mut sink).await
+            body::send(response, promised, limits, held, place, &mut sink).await
         };
         match &result {
             Ok(()) => {}

@@ -137,6 +137,10 @@ refused! {
     a_chunk_size_that_ends_with_a_bare_line_feed: 400, P, "Transfer-Encoding: chunked\r\n\r\n3\n\
         abc\r\n0\r\n\r\n";
     a_trailer_that_is_no_field: 400, P, "Transfer-Encoding: chunked\r\n\r\n0\r\nnonsense\r\n\r\n";
+    too_long_a_trailer: 431, P, "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX: ",
+        "a".repeat(600), "\r\n\r\n";
+    too_many_trailers: 431, P, "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n",
+        "X: 1\r\n".repeat(30), "\r\n";
     too_long_a_request_line: 414, "GET /", "a".repeat(1000), " HTTP/1.1\r\nHost: localhost\r\n\r\n";
     too_long_a_request_line_without_an_end: 414, "GET /", "a".repeat(3000);
     too_long_a_field: 431, H, "X: ", "a".repeat(600), "\r\n\r\n";

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use howdah_htaccess::modules::filter::Filter;
@@ -10,7 +11,7 @@ use tokio::time::{Sleep, sleep};
 use super::{Pump, PumpError, PumpStep, Sink, flush, of_file};
 use crate::body::filtering::{FilterPlace, Filtering, TURN, rest};
 use crate::body::source::BodySource;
-use crate::net::HeldMemory;
+use crate::net::FilterMemory;
 
 /// Content that passes filters.
 pub(super) struct Filtered<'t> {
@@ -25,10 +26,10 @@ impl<'t> Filtered<'t> {
     pub(super) fn new(
         filters: &'t [Filter],
         place: FilterPlace<'t>,
-        held: HeldMemory<'t>,
+        memory: Arc<FilterMemory>,
     ) -> Filtered<'t> {
         Filtered {
-            filters: Filtering::new(filters, place, held),
+            filters: Filtering::new(filters, place, memory),
             is_shown: true,
             silence: None,
         }

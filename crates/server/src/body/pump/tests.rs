@@ -4,7 +4,7 @@ mod filters;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
@@ -12,15 +12,17 @@ use std::time::Duration;
 
 use howdah_config::Config;
 use howdah_files::FileStore;
-use howdah_htaccess::modules::filter::InflateLimits;
+use howdah_htaccess::modules::filter::{Filter, InflateLimits};
+use howdah_http::{ResponseHead, Status};
 use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
 
 use super::*;
 use crate::body::Unchunked;
 use crate::body::storage::{Storage, StorageLimits};
-use crate::crew::{ClientNetwork, Crew, JobOrigin, QueueBounds};
+use crate::crew::{Crew, QueueBounds};
 use crate::net::Clients;
+use crate::pipeline::Head;
 
 /// A source that takes its turns one after the other.
 #[derive(Debug, Default)]
@@ -114,6 +116,8 @@ struct Slow {
     refuses: usize,
     flushes: usize,
     is_finished: bool,
+    /// The client is gone, which no attempt to send shows.
+    is_broken: bool,
 }
 
 impl Slow {
@@ -124,6 +128,7 @@ impl Slow {
             refuses,
             flushes: 0,
             is_finished: false,
+            is_broken: false,
         }
     }
 }
@@ -158,7 +163,7 @@ impl Sink for Slow {
     }
 
     fn poll_broken(&self, _: &mut Context<'_>) -> bool {
-        false
+        self.is_broken
     }
 }
 
@@ -169,8 +174,18 @@ struct Pumped {
     sink: Slow,
 }
 
-fn pump(mut body: Body, filters: &[Filter], promised: Option<u64>, refuses: usize) -> Pumped {
-    let mut sink = Slow::new(3, refuses);
+fn pump(body: Body, filters: &[Filter], promised: Option<u64>, refuses: usize) -> Pumped {
+    let mut response = response(body, filters);
+    pump_to(Slow::new(3, refuses), &mut response, promised)
+}
+
+fn response(body: Body, filters: &[Filter]) -> Response {
+    let mut response = Response::new(Head::Own(ResponseHead::new(Status::OK)), body);
+    response.filters = filters.to_vec();
+    response
+}
+
+fn pump_to(mut sink: Slow, response: &mut Response, promised: Option<u64>) -> Pumped {
     let (limits, crew, clients) = (limits(), crew(), clients(1 << 20));
     let runtime = Builder::new_current_thread()
         .enable_all()
@@ -178,8 +193,8 @@ fn pump(mut body: Body, filters: &[Filter], promised: Option<u64>, refuses: usiz
         .expect("an event loop");
     let (bytes, result) = runtime.block_on(async {
         let turns = Arc::new(Semaphore::new(1));
-        let (held, place) = (held(&clients), place(&turns, &crew));
-        let sent = send(&mut body, filters, promised, &limits, held, place, &mut sink);
+        let (held, place) = (held(&clients), place(&turns, &crew, &clients));
+        let sent = send(response, promised, &limits, held, place, &mut sink);
         tokio::time::timeout(Duration::from_secs(20), sent).await.expect("it ends")
     });
     Pumped { bytes, result, sink }
@@ -191,12 +206,17 @@ fn crew() -> Crew<FileStore> {
     Crew::start("tests", 1, bounds, store).expect("a thread")
 }
 
-fn place<'t>(turns: &'t Arc<Semaphore>, crew: &'t Crew<FileStore>) -> FilterPlace<'t> {
-    let network = ClientNetwork::of(IpAddr::from([192, 0, 2, 1]));
+fn place<'t>(
+    turns: &'t Arc<Semaphore>,
+    crew: &'t Crew<FileStore>,
+    clients: &'t Arc<Clients>,
+) -> FilterPlace<'t> {
     FilterPlace {
         turns,
         crew,
-        origin: JobOrigin { site: 0, network },
+        site: 0,
+        clients,
+        client: CLIENT,
     }
 }
 
@@ -215,16 +235,19 @@ fn limits() -> SpoolLimits {
 }
 
 /// Clients that may hold `most` bytes of memory each.
-fn clients(most: usize) -> Clients {
+fn clients(most: usize) -> Arc<Clients> {
     let text =
         format!("[limits]\nclient_memory = {most}\n[[site]]\nroot = \"/srv\"\nphp = false\n");
-    Clients::new(&Config::parse(&text, "test.toml").expect("the configuration is right"))
+    let config = Config::parse(&text, "test.toml").expect("the configuration is right");
+    Arc::new(Clients::new(&config))
 }
 
 /// The account of a client.
 fn held(clients: &Clients) -> HeldMemory<'_> {
-    HeldMemory::of(clients, IpAddr::from([192, 0, 2, 1]))
+    HeldMemory::of(clients, CLIENT)
 }
+
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
 /// A pump that sends `left` bytes of a body at most.
 fn unfiltered<'p>(
@@ -434,7 +457,7 @@ fn a_tee_needs_no_change_of_the_pump() {
 fn a_worker_does_not_wait_for_a_slow_client_though_another_source_is_around_its_output() {
     let around: [fn(Body) -> Body; 3] = [
         |inner| Body::Stream(Box::new(Tee { inner, copy: Rc::default() })),
-        |inner| Body::Stream(Box::new(Unchunked::new(inner))),
+        |inner| Body::Stream(Box::new(Unchunked::new(inner, Box::new(|_| {})))),
         |inner| inner,
     ];
     for around in around {

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use super::Thread;
 use crate::front::FrontShared;
 use crate::log::Level;
-use crate::net::{CountedConnection, FilterAccount, HeldMemory, Peer};
+use crate::net::{CountedConnection, HeldMemory, Peer};
 
 /// The part of all connections that is closed at once to make room. Finding the longest idle ones
 /// is a look at all connections of a thread, which should not be needed for each new one.
@@ -47,11 +47,6 @@ impl Thread {
     /// The account of the client's memory, for a response that holds none yet.
     pub(crate) fn held_memory(&self, peer: &Peer) -> HeldMemory<'_> {
         HeldMemory::of(&self.shared.clients, peer.remote.ip())
-    }
-
-    /// The same account, for the filters of a response.
-    pub(crate) fn filter_account(&self, peer: &Peer) -> FilterAccount {
-        FilterAccount::new(&self.shared.clients, peer.remote.ip())
     }
 
     /// The number of all connections.

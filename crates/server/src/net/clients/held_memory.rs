@@ -3,7 +3,7 @@
 use std::hash::BuildHasher;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Clients;
 
@@ -46,11 +46,6 @@ impl<'c> HeldMemory<'c> {
     pub(crate) fn hold_head(&mut self, bytes: usize) -> bool {
         bytes <= SMALL_HEAD || self.clients.most_held < LEAST_FOR_HEADS || self.hold(bytes)
     }
-
-    /// No bytes, in the same account.
-    pub(crate) fn beside(&self) -> HeldMemory<'c> {
-        HeldMemory::of(self.clients, self.client)
-    }
 }
 
 impl Drop for HeldMemory<'_> {
@@ -59,37 +54,49 @@ impl Drop for HeldMemory<'_> {
     }
 }
 
-/// A client's account, for the filters of its responses.
-#[derive(Debug, Clone)]
-pub(crate) struct FilterAccount {
-    clients: Arc<Clients>,
-    client: IpAddr,
-}
-
-/// The memory of a response's filters in its client's account, until dropped.
+/// The memory of a response's filters in its client's account, until dropped. Filters that a crew
+/// works with may outlive their response: the job shares the count.
 #[derive(Debug)]
 pub(crate) struct FilterMemory {
-    account: FilterAccount,
-    bytes: usize,
+    clients: Arc<Clients>,
+    client: IpAddr,
+    /// Changed by the response alone.
+    bytes: AtomicUsize,
 }
 
-impl FilterAccount {
-    pub(crate) fn new(clients: &Arc<Clients>, client: IpAddr) -> FilterAccount {
-        FilterAccount { clients: Arc::clone(clients), client }
+impl FilterMemory {
+    /// No bytes in the account of `client`.
+    pub(crate) fn of(clients: &Arc<Clients>, client: IpAddr) -> FilterMemory {
+        FilterMemory {
+            clients: Arc::clone(clients),
+            client,
+            bytes: AtomicUsize::new(0),
+        }
     }
 
-    /// Counts `bytes`. `None` where the account has no room for them. More than a whole account
-    /// counts as all of it.
-    pub(crate) fn hold(&self, bytes: usize) -> Option<FilterMemory> {
-        let bytes = bytes.min(self.clients.most_held);
-        let is_counted = self.clients.hold(self.client, 0, bytes);
-        is_counted.then(|| FilterMemory { account: self.clone(), bytes })
+    /// The bytes that are counted.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// As [`HeldMemory::hold`].
+    pub(crate) fn hold(&self, bytes: usize) -> bool {
+        let is_counted = self.clients.hold(self.client, self.bytes(), bytes);
+        if is_counted {
+            self.bytes.store(bytes, Ordering::Relaxed);
+        }
+        is_counted
+    }
+
+    /// As [`hold`](FilterMemory::hold). More than a whole account counts as all of it.
+    pub(crate) fn hold_of_account(&self, bytes: usize) -> bool {
+        self.hold(bytes.min(self.clients.most_held))
     }
 }
 
 impl Drop for FilterMemory {
     fn drop(&mut self) {
-        self.account.clients.hold(self.account.client, self.bytes, 0);
+        self.hold(0);
     }
 }
 
@@ -132,11 +139,12 @@ mod tests {
         drop(two);
         // Filters that need more than an account count as all of it.
         let clients = Arc::new(clients);
-        let account = FilterAccount::new(&clients, "192.0.2.1".parse().expect("an address"));
-        let first = account.hold(5000).expect("there is room");
-        assert!(account.hold(1).is_none());
+        let filters = || FilterMemory::of(&clients, "192.0.2.1".parse().expect("an address"));
+        let (first, second) = (filters(), filters());
+        assert!(first.hold_of_account(5000) && !first.hold(1025) && !second.hold_of_account(1));
         drop(first);
-        drop(account.hold(1000).expect("there is room"));
+        assert!(second.hold_of_account(1000) && second.hold(1024));
+        drop(second);
         assert!(clients.held.iter().all(|held| held.load(Ordering::Relaxed) == 0));
     }
 

@@ -23,9 +23,11 @@ pub(super) fn on_thread<F: Future<Output = ()> + 'static>(serve: impl FnOnce(Rc<
     write("large.txt", &large());
     write("folder/x.txt", "");
     write("ruled/page.html", "small one\n");
+    write("ruled/large.css", &large());
     write(
         "ruled/.htaccess",
         "Header set X-Ruled yes\nAddOutputFilterByType SUBSTITUTE text/html\n\
+         AddOutputFilterByType DEFLATE text/css\n\
          Substitute \"s/small one/replaced!/\"\n",
     );
     let text = format!(

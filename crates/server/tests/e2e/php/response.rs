@@ -367,12 +367,14 @@ fn a_script_that_writes_chunks_itself_gives_the_client_their_content() {
     let held = format!("{begin} {AWAIT} chunk('first '); await('go'); chunk('second'); chunk('');");
     let text = format!("{begin} echo 'no chunks at all';");
     let broken = format!("{begin} chunk('good '); echo '<b>bad</b>';");
+    let trailer = format!("{begin} chunk('good'); echo \"0\\r\\nno field\\r\\n\\r\\n\";");
     let files = [
         ("chunks.php", chunks.as_str()),
         ("large.php", &large),
         ("held.php", &held),
         ("text.php", &text),
         ("broken.php", &broken),
+        ("trailer.php", &trailer),
     ];
     let site = Site::new(&files);
     let apache = Apache::with(&site.path().join("apache"), &site.root(), &[], "");
@@ -392,6 +394,10 @@ fn a_script_that_writes_chunks_itself_gives_the_client_their_content() {
     let mut wire = site.connect();
     assert_eq!(wire.get("/text.php").text(), "no chunks at all");
     assert_eq!(wire.get("/broken.php").text(), "good <b>bad</b>");
+    site.server.wait_for_log("broken.php: the rest of its output is sent as it is");
+    assert_eq!(wire.get("/trailer.php").text(), "good");
+    site.server
+        .wait_for_log("trailer.php: the fields behind the last chunk of its output are");
     // Each chunk is sent when it is written.
     wire.request("GET", &site.awaiting("/held.php"), &[], b"");
     wire.until("first ");

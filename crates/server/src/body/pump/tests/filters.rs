@@ -1,9 +1,14 @@
 //! Bodies with filters: when they give out their output, where they work, whose turn it is.
 
+use std::sync::Barrier;
+
+use howdah_files::CompressedCache;
 use howdah_htaccess::modules::filter::{ContentFilter, Transform};
+use tokio::sync::Notify;
 
 use super::*;
 use crate::body::filtering::Filtering;
+use crate::body::settle;
 
 fn unpack() -> Filter {
     Filter::Inflate(InflateLimits::default())
@@ -70,7 +75,8 @@ fn filters_with_patterns_do_not_work_on_the_event_loop() {
 #[test]
 fn a_response_whose_client_takes_nothing_keeps_no_other_from_its_turn() {
     let (turns, crew, clients) = (Arc::new(Semaphore::new(1)), crew(), clients(4 << 20));
-    let filtering = || Filtering::new(&[Filter::Deflate], place(&turns, &crew), held(&clients));
+    let place = place(&turns, &crew, &clients);
+    let filtering = || Filtering::new(&[Filter::Deflate], place, place.memory());
     let mut context = Context::from_waker(Waker::noop());
     let (mut first, mut second, mut third) = (filtering(), filtering(), filtering());
     assert!(matches!(first.poll_turn(&mut context), Poll::Ready(Ok(()))));
@@ -109,10 +115,9 @@ fn responses_with_filters_take_turns() {
         .expect("an event loop");
     let send_one = async || {
         let mut sink = Slow::new(100_000, 2);
-        let mut body = Body::whole(content.clone().into());
-        let place = place(&turns, &crew);
-        let held = held(&clients);
-        let (_, result) = send(&mut body, &filters, None, &limits, held, place, &mut sink).await;
+        let mut response = response(Body::whole(content.clone().into()), &filters);
+        let (held, place) = (held(&clients), place(&turns, &crew, &clients));
+        let (_, result) = send(&mut response, None, &limits, held, place, &mut sink).await;
         assert!(result.is_ok() && sink.is_finished, "{result:?}");
         assert!(sink.taken.concat() == content, "the content is the same");
     };
@@ -136,4 +141,96 @@ fn responses_with_filters_take_turns() {
         }
         tokio::time::timeout(Duration::from_secs(90), three).await.expect("they end");
     });
+}
+
+#[test]
+fn content_is_compressed_no_further_for_a_client_that_is_gone() {
+    // Zeros become so short that nothing is sent before the end.
+    let mut response = response(Body::whole(vec![0; 4 << 20].into()), &[Filter::Deflate]);
+    let sink = Slow { is_broken: true, ..Slow::new(1 << 20, 0) };
+    let pumped = pump_to(sink, &mut response, None);
+    assert!(matches!(pumped.result, Err(PumpError::Client(_))), "{:?}", pumped.result);
+    assert!(response.body.length() > Some(3 << 20), "{:?} are left", response.body.length());
+}
+
+/// A filter with patterns that works until it is let go.
+#[derive(Debug, Clone, Default)]
+struct Long {
+    has_begun: Arc<Notify>,
+    end: Option<Arc<Barrier>>,
+}
+
+impl ContentFilter for Long {
+    fn transform(self: Arc<Self>) -> Box<dyn Transform> {
+        Box::new(Long::clone(&self))
+    }
+}
+
+impl Transform for Long {
+    fn push(&mut self, input: &[u8], _: &mut Vec<u8>) -> Result<usize, TransformError> {
+        self.has_begun.notify_one();
+        self.end.iter().for_each(|end| _ = end.wait());
+        Ok(input.len())
+    }
+
+    fn memory(&self) -> usize {
+        0
+    }
+
+    fn flush(&mut self, _: &mut Vec<u8>) -> Result<(), TransformError> {
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &mut Vec<u8>) -> Result<(), TransformError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn memory_of_filters_counts_for_a_client_that_is_gone_until_the_crew_has_freed_it() {
+    const MOST: usize = 4 << 20;
+    let (limits, crew, clients) = (limits(), crew(), clients(MOST));
+    let (turns, cache) = (Arc::new(Semaphore::new(1)), CompressedCache::new(0));
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build_local(tokio::runtime::LocalOptions::default())
+        .expect("an event loop");
+    for is_settled in [false, true] {
+        let end = Arc::new(Barrier::new(2));
+        let long = Long {
+            end: Some(Arc::clone(&end)),
+            ..Long::default()
+        };
+        let has_begun = Arc::clone(&long.has_begun);
+        let filters = [Filter::Substitute(Arc::new(long))];
+        runtime.block_on(async {
+            let place = place(&turns, &crew, &clients);
+            let mut response = response(Body::whole(vec![b'x'; 100_000].into()), &filters);
+            let mut sink = Slow::new(1 << 20, 0);
+            let mut buffer = Vec::new();
+            let work = async {
+                if is_settled {
+                    _ = settle(&mut response, &mut buffer, &cache, place, &limits).await;
+                } else {
+                    let memory = place.memory();
+                    assert!(memory.hold(500_000));
+                    response.filter_memory = Some(memory);
+                    let held = held(&clients);
+                    _ = send(&mut response, None, &limits, held, place, &mut sink).await;
+                }
+            };
+            tokio::select! {
+                () = work => panic!("the filter works until it is let go"),
+                () = has_begun.notified() => {}
+            }
+        });
+        // The response is dropped.
+        assert!(!held(&clients).hold(MOST), "settled: {is_settled}");
+        end.wait();
+        let until = std::time::Instant::now() + Duration::from_secs(90);
+        while !held(&clients).hold(MOST) {
+            assert!(std::time::Instant::now() < until, "its memory is counted for ever");
+            std::thread::yield_now();
+        }
+    }
 }
