@@ -369,7 +369,10 @@ impl Generation {
     pub(super) fn forget_if_gone(&mut self, log: &ErrorLog) -> bool {
         let gone =
             self.front.is_none() && self.pools.iter().all(|pool| pool.pids().next().is_none());
-        if gone && self.phase != GenerationPhase::Serving {
+        // A twin has no number before its report.
+        let awaits_twin = matches!(self.phase, GenerationPhase::Starting { .. })
+            && self.pools.iter().any(|pool| pool.awaited_twin().is_some());
+        if gone && !awaits_twin && self.phase != GenerationPhase::Serving {
             self.pools.iter_mut().for_each(|pool| pool.flush_lines(log));
             return true;
         }
