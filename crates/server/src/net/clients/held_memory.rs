@@ -9,7 +9,7 @@ use super::Clients;
 
 /// Accounts of all clients together. Clients share one by chance, which nobody can bring about: the
 /// hash has a secret key. They have less memory together then: more of their content is in files,
-/// or not compressed. They lose nothing else.
+/// or not compressed, and requests with large heads are given up earlier. They lose nothing else.
 pub(super) const ACCOUNTS: usize = 4096;
 
 /// Bytes of a head that are not counted. Nearly all heads are smaller.
