@@ -52,7 +52,7 @@ pub(crate) use self::media_types::use_media_types;
 use self::open_file_limits::OpenFileLimits;
 use self::pulse::Pulse;
 use self::renewals::Renewals;
-pub(crate) use self::retirement::OnlyTunnels;
+pub(crate) use self::retirement::ArrivingRequest;
 use self::retirement::PoolRetirement;
 pub(crate) use self::shared::{FrontShared, FrontStage};
 pub(crate) use self::site_reasons::ReasonTopic;

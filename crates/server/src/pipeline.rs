@@ -70,6 +70,7 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
         return Served::early(Response::error(Status::MISDIRECTED_REQUEST), None);
     };
     context.site = Some(site);
+    let _counted = context.thread.count_request(site.number());
     if context.request.is_early
         && let Some(response) = secure::settle_early(context.request, site)
     {

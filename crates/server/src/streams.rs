@@ -57,9 +57,6 @@ pub(crate) trait Stream {
 
     fn thread(&self) -> &Rc<Thread>;
 
-    /// The requests of the connection that have not ended.
-    fn open_requests(&self) -> &Rc<OpenRequests>;
-
     /// The other end of the connection, at the address with which the connection began.
     fn peer(&self) -> &Rc<Peer>;
 

@@ -25,6 +25,7 @@ use super::challenges::Challenges;
 use super::clock::Clock;
 use super::most_connections::MostConnections;
 use super::pulse::ThreadPhase;
+use super::retirement::ThreadRequests;
 use super::shared::{FrontShared, FrontStage};
 use super::workspace::Workspace;
 use crate::body::{FilterPlace, SpoolLimits};
@@ -64,6 +65,8 @@ pub(crate) struct Thread {
     workspaces: RefCell<Vec<Box<Workspace>>>,
     /// The number of connections that are working.
     working: Cell<usize>,
+    /// The requests that may still need a pool.
+    pub(super) requests: ThreadRequests,
     stage: Cell<FrontStage>,
     most_connections: MostConnections,
     /// Evictions of directives that the resolution cache has followed.
@@ -113,6 +116,7 @@ pub(crate) fn run<C: Future<Output = ()> + 'static>(
         CURRENT.set(None);
         thread.shared.pulse.enter(number, ThreadPhase::Off);
         thread.flush_access();
+        thread.shared.retirement.note_end(number);
         if number != 0 {
             thread.shared.others.fetch_sub(1, Ordering::Release);
         }
@@ -188,6 +192,7 @@ impl Thread {
             access,
             workspaces: RefCell::new(Vec::new()),
             working: Cell::new(0),
+            requests: ThreadRequests::new(shared.pools.len()),
             stage: Cell::new(FrontStage::Serving),
             most_connections: MostConnections::default(),
             evictions: Cell::new(0),
@@ -480,14 +485,6 @@ impl Thread {
 
     pub(crate) fn load(&self) -> &AtomicUsize {
         &self.shared.loads[self.number]
-    }
-
-    /// Handles changes of files before the requests that follow them.
-    async fn follow_changes(self: Rc<Self>, changes: Readable) {
-        while let Ok(mut ready) = changes.ready().await {
-            ready.clear_ready();
-            self.store().drain_events();
-        }
     }
 }
 

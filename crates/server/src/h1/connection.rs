@@ -324,6 +324,8 @@ impl<T: Transport> H1Connection<T> {
     ) -> AfterResponse {
         let (thread, peer) = (self.thread.clone(), self.peer.clone());
         let arrival = Arrival::now(&thread);
+        // While the thread drains, the head of the response ends the connection.
+        self.wire.watch.set_at_last_request(true);
         let version = work.request.version;
         let mut stream = H1RequestBody {
             wire: &mut self.wire,
@@ -383,6 +385,7 @@ impl<T: Transport> H1Connection<T> {
     ) -> (SendOutcome, AfterResponse) {
         let is_persistent =
             wants_to_persist && self.may_persist() && !response.head.get().asks_to_close();
+        self.wire.watch.set_at_last_request(!is_persistent);
         work.out.clear();
         self.wire.begin_response();
         let date = self.thread.date();

@@ -37,14 +37,12 @@ impl<T: Transport> H1Connection<T> {
         };
         let sent = head.len() as u64;
         drop((head, input));
-        let only_tunnels = self.thread.only_tunnels();
         let CarriedTunnel {
             received,
             sent: content,
             is_client_open,
             result,
         } = body::carry(&self.thread, tunnel, &mut end).await;
-        drop(only_tunnels);
         self.received += received;
         let after = match (&result, is_client_open) {
             (Ok(()), true) => AfterResponse::Linger,

@@ -24,7 +24,7 @@ use howdah_http::h2::{ExceededLimit, FrameLimits, Refusals};
 use super::outbox::{CHUNK, Chunk, Outbox};
 use super::tasks::{self, Job};
 use super::wire::{Io, LINGER, Wire};
-use crate::front::{OnlyTunnels, Thread};
+use crate::front::Thread;
 use crate::log::Level;
 use crate::net::{Peer, TimedTransport, Transport, Watch, task_waker};
 use crate::observe::LIBRARY;
@@ -63,8 +63,6 @@ struct H2Connection<T> {
     /// The begin of the present wait; `None` before its time limit was set.
     since: Option<Instant>,
     is_draining: bool,
-    /// The connection drains, and only tunnels are left.
-    only_tunnels: Option<OnlyTunnels>,
 }
 
 /// The event that a connection waits for.
@@ -121,7 +119,6 @@ pub(crate) async fn serve<T: Transport>(
         state: H2Event::Working,
         since: None,
         is_draining: false,
-        only_tunnels: None,
     };
     let mut drains = pin!(thread.drains());
     let result = poll_fn(|context| {
@@ -259,7 +256,6 @@ impl<T: Transport> H2Connection<T> {
             self.own_refusals += 1;
             return respond.send_reset(Reason::REFUSED_STREAM);
         }
-        self.only_tunnels = None;
         if self.state != H2Event::Closing && !self.wire.borrow().lingers() {
             self.enter(H2Event::Working);
         }
@@ -272,6 +268,7 @@ impl<T: Transport> H2Connection<T> {
             request,
             respond,
             is_early: self.wire.borrow().is_early(),
+            arriving: self.shared.thread.arriving(),
             open: self.shared.open.begin(),
         });
     }
@@ -306,6 +303,7 @@ impl<T: Transport> H2Connection<T> {
     /// Has the client send further requests elsewhere. Those that it has sent are answered.
     fn drain(&mut self) {
         if !std::mem::replace(&mut self.is_draining, true) {
+            self.watch.set_at_last_request(true);
             self.frames.graceful_shutdown();
         }
     }
@@ -319,7 +317,6 @@ impl<T: Transport> H2Connection<T> {
     /// Sets the time limit of what the connection waits for. `is_drained`: all output was written.
     /// Returns whether the limit has passed.
     fn wait(&mut self, is_drained: bool) -> bool {
-        self.note_tunnels();
         let outbox = &self.shared.outbox;
         let state = match self.state {
             H2Event::Closing => H2Event::Closing,
@@ -345,14 +342,6 @@ impl<T: Transport> H2Connection<T> {
             self.watch.arm(self.patience().saturating_sub(since.elapsed()));
         }
         closes || self.watch.is_expired()
-    }
-
-    /// Notes whether only tunnels are left of a connection that drains.
-    fn note_tunnels(&mut self) {
-        let is_so = self.is_draining && self.shared.open.are_tunnels();
-        if is_so != self.only_tunnels.is_some() {
-            self.only_tunnels = is_so.then(|| self.shared.thread.only_tunnels());
-        }
     }
 
     fn enter(&mut self, state: H2Event) {

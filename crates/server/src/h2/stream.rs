@@ -14,14 +14,14 @@ use http::{Request, Response};
 use super::connection::H2Shared;
 use super::outbox::Chunk;
 use super::sink::H2Sink;
-use crate::front::Thread;
+use crate::front::{ArrivingRequest, Thread};
 use crate::net::Peer;
-use crate::streams::{self, OpenRequests, ResponsePriority, StreamContent, StreamGone};
+use crate::streams::{self, ResponsePriority, StreamContent, StreamGone};
 
 /// Serves a request of the connection. `is_early`: the request came in early data.
 pub(super) async fn serve(
     shared: &H2Shared,
-    request: Request<RecvStream>,
+    (request, arriving): (Request<RecvStream>, ArrivingRequest),
     respond: SendResponse<Chunk>,
     is_early: bool,
 ) {
@@ -33,7 +33,7 @@ pub(super) async fn serve(
         respond: RefCell::new(respond),
         is_early,
     };
-    streams::serve(&stream, parts, content, ends).await;
+    streams::serve(&stream, (parts, arriving), content, ends).await;
     shared.updates.end(stream.id);
 }
 
@@ -57,10 +57,6 @@ impl<'c> streams::Stream for H2Stream<'c> {
 
     fn thread(&self) -> &Rc<Thread> {
         &self.shared.thread
-    }
-
-    fn open_requests(&self) -> &Rc<OpenRequests> {
-        &self.shared.open
     }
 
     fn peer(&self) -> &Rc<Peer> {

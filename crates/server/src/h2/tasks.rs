@@ -15,6 +15,7 @@ use http::Request;
 use super::connection::H2Shared;
 use super::outbox::Chunk;
 use super::stream;
+use crate::front::ArrivingRequest;
 use crate::streams::OpenRequest;
 
 /// A request that a task serves.
@@ -24,6 +25,7 @@ pub(super) struct Job {
     pub(super) respond: SendResponse<Chunk>,
     /// The request came in early data.
     pub(super) is_early: bool,
+    pub(super) arriving: ArrivingRequest,
     pub(super) open: OpenRequest,
 }
 
@@ -55,8 +57,15 @@ pub(super) fn begin(job: Job) {
 async fn run(mut job: Job) {
     let seat = Rc::new(Seat::default());
     loop {
-        let Job { shared, request, respond, is_early, open } = job;
-        stream::serve(&shared, request, respond, is_early).await;
+        let Job {
+            shared,
+            request,
+            respond,
+            is_early,
+            arriving,
+            open,
+        } = job;
+        stream::serve(&shared, (request, arriving), respond, is_early).await;
         drop((open, shared));
         let waits = WAITING.with_borrow_mut(|waiting| {
             let has_room = waiting.len() < MOST_WAITING;

@@ -24,7 +24,7 @@ use quinn::VarInt;
 use super::client_meter::{ClientExcess, ClientMeter};
 use super::stream;
 use super::transport::{QuicTransport, TransportFacts};
-use crate::front::{OnlyTunnels, Thread};
+use crate::front::Thread;
 use crate::log::Level;
 use crate::net::{Peer, Watch, task_waker};
 use crate::streams::OpenRequests;
@@ -60,8 +60,6 @@ struct H3Connection {
     shared: Rc<H3Shared>,
     served: u64,
     state: H3Event,
-    /// The client has left, and only tunnels are left.
-    only_tunnels: Option<OnlyTunnels>,
 }
 
 /// The event that a connection waits for.
@@ -118,7 +116,6 @@ pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer:
                 shared: Rc::clone(&shared),
                 served: 0,
                 state: H3Event::Working,
-                only_tunnels: None,
             });
             connection.serve().await
         }
@@ -223,11 +220,7 @@ impl H3Connection {
                 H3Event::Left if self.shared.open.count() == 0 => {
                     return Poll::Ready(ConnectionEnd::Done);
                 }
-                H3Event::Leaving => return Poll::Pending,
-                H3Event::Left => {
-                    self.note_tunnels();
-                    return Poll::Pending;
-                }
+                H3Event::Leaving | H3Event::Left => return Poll::Pending,
                 H3Event::Working | H3Event::Idle => {
                     let is_idle = self.shared.open.count() == 0;
                     self.enter(if is_idle { H3Event::Idle } else { H3Event::Working });
@@ -248,10 +241,11 @@ impl H3Connection {
         };
         self.served += 1;
         let (shared, open) = (Rc::clone(&self.shared), self.shared.open.begin());
+        let arriving = shared.thread.arriving();
         // In a box: the runtime moves a task when it begins and when it ends.
         tokio::task::spawn_local(Box::pin(async move {
             let outgoing = newest.outgoing.clone();
-            let mut served = pin!(stream::serve(&shared, request, newest));
+            let mut served = pin!(stream::serve(&shared, (request, arriving), newest));
             poll_fn(|context| {
                 let polled = served.as_mut().poll(context);
                 outgoing.rest(context);
@@ -261,14 +255,6 @@ impl H3Connection {
             shared.accepted.end_request(outgoing.index());
             drop(open);
         }));
-    }
-
-    /// Notes whether only tunnels are left of a connection that brings no more requests.
-    fn note_tunnels(&mut self) {
-        let is_so = self.shared.open.are_tunnels();
-        if is_so != self.only_tunnels.is_some() {
-            self.only_tunnels = is_so.then(|| self.shared.thread.only_tunnels());
-        }
     }
 
     /// Has the client send requests elsewhere, except `more` further ones.
@@ -284,6 +270,7 @@ impl H3Connection {
         self.state = state;
         self.watch.disarm();
         self.watch.set_idle(state == H3Event::Idle);
+        self.watch.set_at_last_request(state == H3Event::Left);
         let limits = &self.shared.thread.config().limits;
         let patience = match state {
             H3Event::Idle if self.served == 0 => limits.head_timeout,

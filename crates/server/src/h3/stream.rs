@@ -19,9 +19,9 @@ use super::content::ReceivedStream;
 use super::outgoing::Outgoing;
 use super::sink::H3Sink;
 use super::transport::{Newest, QuicStream as Streams, QuicTransport};
-use crate::front::Thread;
+use crate::front::{ArrivingRequest, Thread};
 use crate::net::Peer;
-use crate::streams::{self, OpenRequests, ResponsePriority, StreamGone};
+use crate::streams::{self, ResponsePriority, StreamGone};
 
 /// A request whose head has not been read.
 pub(super) type Unread = RequestResolver<QuicTransport, Bytes>;
@@ -29,7 +29,7 @@ pub(super) type Unread = RequestResolver<QuicTransport, Bytes>;
 /// Serves a request of the connection, until the client has the whole response.
 pub(super) async fn serve(
     shared: &H3Shared,
-    request: Unread,
+    (request, arriving): (Unread, ArrivingRequest),
     Newest { outgoing, frames, is_early }: Newest,
 ) {
     let (parts, stream) = match read_head(shared, request).await {
@@ -60,7 +60,7 @@ pub(super) async fn serve(
         is_websocket,
         is_early,
     };
-    streams::serve(&stream, parts, content, ends).await;
+    streams::serve(&stream, (parts, arriving), content, ends).await;
     confirm(shared, &stream.outgoing).await;
 }
 
@@ -157,10 +157,6 @@ impl<'c> streams::Stream for H3Stream<'c> {
 
     fn thread(&self) -> &Rc<Thread> {
         &self.shared.thread
-    }
-
-    fn open_requests(&self) -> &Rc<OpenRequests> {
-        &self.shared.open
     }
 
     fn peer(&self) -> &Rc<Peer> {

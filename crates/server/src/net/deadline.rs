@@ -41,6 +41,8 @@ pub(crate) struct Watch {
     armed: Cell<u64>,
     /// The connection waits for a request: it may be closed at any time without loss.
     idle: Cell<bool>,
+    /// The connection brings no request beside those that it has brought, once its thread drains.
+    last: Cell<bool>,
     /// The next sweep wakes the connection, whatever its deadline.
     looks_again: Cell<bool>,
     waker: RefCell<Option<Waker>>,
@@ -58,6 +60,7 @@ impl DeadlineWatches {
             expired: Cell::new(false),
             armed: Cell::new(0),
             idle: Cell::new(false),
+            last: Cell::new(false),
             looks_again: Cell::new(false),
             waker: RefCell::new(Some(waker)),
         });
@@ -94,6 +97,16 @@ impl DeadlineWatches {
         {
             watch.expire();
         }
+    }
+
+    /// Returns the number of connections that have brought their last request.
+    pub(crate) fn at_last_request(&self) -> usize {
+        let watches = self.all.borrow();
+        watches
+            .iter()
+            .filter_map(Weak::upgrade)
+            .filter(|watch| watch.last.get())
+            .count()
     }
 
     /// Wakes up to `most` idle connections as if their deadline had passed, those first that have
@@ -147,6 +160,11 @@ impl Watch {
     /// Sets whether the connection waits for a request.
     pub(crate) fn set_idle(&self, idle: bool) {
         self.idle.set(idle);
+    }
+
+    /// Sets whether the connection has brought its last request, should its thread drain.
+    pub(crate) fn set_at_last_request(&self, last: bool) {
+        self.last.set(last);
     }
 
     /// Has the next sweep wake the connection, for something that nothing else tells.

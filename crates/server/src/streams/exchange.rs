@@ -10,7 +10,7 @@ use http::request::Parts;
 use super::request_body::StreamRequestBody;
 use super::{ResetCause, ResponsePriority, Stream, StreamSink, head, unread};
 use crate::body::{self, Body, BodySource, PumpError, Sink};
-use crate::front::Workspace;
+use crate::front::{ArrivingRequest, Workspace};
 use crate::net::{ConnectionError, Peer, forwarded};
 use crate::observe::{
     ConnectionFacts, ErrorContext, Phase, RecordedResponse, RequestError, ResolutionNotes,
@@ -18,7 +18,14 @@ use crate::observe::{
 use crate::pipeline::{self, Arrival, RequestContext, Response, SendOutcome, Served};
 
 /// Serves the request with that head. `ends`: no content follows the head.
-pub(crate) async fn serve<S: Stream>(stream: &S, parts: Parts, content: S::Content, ends: bool) {
+pub(crate) async fn serve<S: Stream>(
+    stream: &S,
+    (parts, arriving): (Parts, ArrivingRequest),
+    content: S::Content,
+    ends: bool,
+) {
+    // The pipeline counts the request for its site before anything else runs.
+    drop(arriving);
     let thread = stream.thread();
     let mut work = thread.lend();
     let (read, peer) = read(stream, parts, ends, &mut work.request);

@@ -9,9 +9,7 @@ use std::task::{Poll, Waker};
 #[derive(Debug)]
 pub(crate) struct OpenRequests {
     count: Cell<u64>,
-    /// Those of them that are tunnels.
-    tunnels: Cell<u64>,
-    /// The connection's task, which wakes when nothing, or nothing but tunnels, is left.
+    /// The connection's task, which wakes when nothing is left.
     task: Waker,
 }
 
@@ -19,41 +17,15 @@ pub(crate) struct OpenRequests {
 #[derive(Debug)]
 pub(crate) struct OpenRequest(Rc<OpenRequests>);
 
-/// A request in the count of tunnels, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct OpenTunnel(Rc<OpenRequests>);
-
 impl OpenRequests {
     pub(crate) fn new(task: Waker) -> OpenRequests {
-        OpenRequests {
-            count: Cell::new(0),
-            tunnels: Cell::new(0),
-            task,
-        }
+        OpenRequests { count: Cell::new(0), task }
     }
 
     /// Counts a request.
     pub(crate) fn begin(self: &Rc<OpenRequests>) -> OpenRequest {
         self.count.set(self.count.get() + 1);
         OpenRequest(Rc::clone(self))
-    }
-
-    /// Counts one of the requests as a tunnel.
-    pub(crate) fn begin_tunnel(self: &Rc<OpenRequests>) -> OpenTunnel {
-        self.tunnels.set(self.tunnels.get() + 1);
-        self.wake();
-        OpenTunnel(Rc::clone(self))
-    }
-
-    /// Returns whether there are requests, and all of them are tunnels.
-    pub(crate) fn are_tunnels(&self) -> bool {
-        self.count.get() > 0 && self.count.get() == self.tunnels.get()
-    }
-
-    fn wake(&self) {
-        if self.count.get() == self.tunnels.get() {
-            self.task.wake_by_ref();
-        }
     }
 
     pub(crate) fn count(&self) -> u64 {
@@ -73,12 +45,8 @@ impl OpenRequests {
 impl Drop for OpenRequest {
     fn drop(&mut self) {
         self.0.count.set(self.0.count.get() - 1);
-        self.0.wake();
-    }
-}
-
-impl Drop for OpenTunnel {
-    fn drop(&mut self) {
-        self.0.tunnels.set(self.0.tunnels.get() - 1);
+        if self.0.count.get() == 0 {
+            self.0.task.wake_by_ref();
+        }
     }
 }

@@ -37,9 +37,7 @@ impl<S: Stream> StreamExchange<'_, S> {
         work.input = Buffer::default();
         work.out = Vec::new();
         let mut end = ClientStreamEnd { sink, content, unread: Bytes::new() };
-        let counted = self.stream.open_requests().begin_tunnel();
         let carried = body::carry(thread, tunnel, &mut end).await;
-        drop(counted);
         let CarriedTunnel { received, sent, result, .. } = carried;
         if result.is_err() {
             // RFC 8441 §5: a connection that breaks is a stream that is cancelled.

@@ -277,6 +277,7 @@ impl Supervisor {
         for pool in &generation.pools {
             let state = match &pool.zygote {
                 None if pool.start_failure.is_some() => "it has no PHP, see below".to_owned(),
+                None if phase == "draining" => "its zygote has ended".to_owned(),
                 None => "its zygote is dead".to_owned(),
                 Some(zygote) => match &zygote.ready {
                     None => format!("zygote {}", zygote.pid),

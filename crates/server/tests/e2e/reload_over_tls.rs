@@ -6,9 +6,10 @@ use std::time::Duration;
 use howdah_sys::signal::{SIGHUP, SIGUSR2};
 
 use crate::http2::client::Http2;
-use crate::http3::Served;
+use crate::http3::{Served, configured};
+use crate::site::{Site, far_limits, far_php};
 use crate::support::{Process, has_php, wait_until};
-use crate::tls::client::Trust;
+use crate::tls::client::{Authority, Trust, files};
 
 /// The files that are asked for in turn, each with its content.
 const TARGETS: [(&str, &str); 2] = [("/a.txt", "hello"), ("/a.php", "from PHP")];
@@ -134,4 +135,70 @@ fn no_request_over_tls_is_lost_by_reloads_and_a_new_program() {
 #[ignore = "takes a minute: make chaos"]
 fn no_request_over_tls_is_lost_by_a_reload_every_second_for_a_minute() {
     reload(60, Duration::from_secs(1));
+}
+
+/// Lets the scripts of [`two_sites`] end, also if the test fails.
+struct Allowing<'s>(&'s Site);
+
+impl Drop for Allowing<'_> {
+    fn drop(&mut self) {
+        self.0.allow("end");
+    }
+}
+
+/// The sites `a.example` and `b.example`, each with PHP, over all protocols.
+fn two_sites() -> Served {
+    let authority = Authority::new();
+    let folder = files(&[("a", &authority.certify(&["a.example"]))]);
+    let site = |name: &str| {
+        format!(
+            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n\
+             tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\" }}\n[site.php]\nworkers = 2\n\
+             state_dir = \"state/{name}\"\n{1}",
+            folder.path().display(),
+            far_php("")
+        )
+    };
+    let config = format!(
+        "listen = [{{ address = \"127.0.0.1:0\", tls = true }}]\nthreads = 2\n\
+         control = \"control\"\n[limits]\ndrain_timeout = \"10m\"\n{}{}{}",
+        far_limits(""),
+        site("a"),
+        site("b")
+    );
+    let script = "<?php touch($_GET['in'] . '/begun-' . $_GET['of']); \
+                  while (!file_exists($_GET['in'] . '/end')) usleep(1000); echo 'done';";
+    Served::of(configured(&[("long.php", script)], &config), authority, folder)
+}
+
+#[test]
+fn a_long_request_keeps_no_php_of_another_site_after_a_reload() {
+    if !has_php() {
+        return;
+    }
+    let served = &two_sites();
+    let site = &served.site;
+    let zygotes = site.server.zygotes();
+    let of = |name: &str| *zygotes.iter().find(|one| one.arguments().ends_with(name)).unwrap();
+    let (own, other) = (of(" a"), of(" b"));
+    let target = |number: u8| format!("{}&of={number}", site.awaiting("/long.php"));
+    std::thread::scope(|scope| {
+        let allowing = Allowing(site);
+        let second = scope.spawn(|| {
+            let settings = served.authority.client(Trust::Tls13).settings();
+            let client = Http2::encrypted_as(site.server.address(), settings, "a.example");
+            client.get(&target(2)).text().to_owned()
+        });
+        let third = scope.spawn(|| served.connect().get(&target(3)).text().to_owned());
+        for number in 2..=3 {
+            let begun = site.scratch().join(format!("begun-{number}"));
+            wait_until("the script has begun", || begun.exists());
+        }
+        site.server.signal(SIGHUP);
+        wait_until("the other site's former zygote has ended", || !other.lives());
+        assert!(own.lives());
+        drop(allowing);
+        assert_eq!([second, third].map(|client| client.join().unwrap()), ["done", "done"]);
+    });
+    wait_until("the former generation has ended", || !own.lives());
 }

@@ -9,6 +9,7 @@ mod support;
 mod chroot;
 mod command_line;
 mod deaths;
+mod draining;
 mod front_user;
 mod heartbeat;
 mod import;

@@ -1,7 +1,10 @@
-//! The work of a thread that is due every second, with requests or without.
+//! The work of a thread beside its requests: what is due every second, and changes of files.
 
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
+
+use howdah_sys::readiness::Readable;
 
 use super::Thread;
 
@@ -19,6 +22,7 @@ impl Thread {
         self.store().forget_evicted();
         self.follow_evictions();
         self.kept.sweep(now, self.is_draining());
+        self.look_at_requests();
         if self.number == 0 {
             self.shared.log.report_repeats(now);
             self.shared.accept_errors.report(&self.shared.log, now);
@@ -31,6 +35,14 @@ impl Thread {
         }
         for handle in self.handles.iter().flatten() {
             handle.sweep(now);
+        }
+    }
+
+    /// Handles changes of files before the requests that follow them.
+    pub(super) async fn follow_changes(self: Rc<Self>, changes: Readable) {
+        while let Ok(mut ready) = changes.ready().await {
+            ready.clear_ready();
+            self.store().drain_events();
         }
     }
 
