@@ -114,6 +114,8 @@ pub enum FromZygote {
         php_version: String,
         /// `on`, or the reason why opcache is off.
         opcache: String,
+        /// A number of PHP, its extensions and its settings: another one where these differ.
+        settings: u64,
         /// The scripts that were compiled before; `None` if there was no list of them.
         warmup: Option<OpcacheWarmup>,
     },
@@ -268,8 +270,9 @@ impl FromZygote {
     /// Encodes the message as one packet.
     pub fn encode(&self) -> Vec<u8> {
         let out = match self {
-            FromZygote::Ready { php_version, opcache, warmup } => {
+            FromZygote::Ready { php_version, opcache, settings, warmup } => {
                 let out = PacketWriter::of_kind(1).text(php_version).text(opcache);
+                let out = out.number(*settings);
                 match warmup {
                     Some(OpcacheWarmup { scripts, microseconds }) => {
                         out.flag(true).number(*scripts).number(*microseconds)
@@ -301,6 +304,7 @@ impl FromZygote {
             1 => FromZygote::Ready {
                 php_version: input.text()?,
                 opcache: input.text()?,
+                settings: input.number()?,
                 warmup: match input.flag()? {
                     true => Some(OpcacheWarmup {
                         scripts: input.number()?,
@@ -383,6 +387,7 @@ mod tests {
         let ready = |warmup| FromZygote::Ready {
             php_version: "8.2".into(),
             opcache: "on".into(),
+            settings: 1 << 63,
             warmup,
         };
         let from = [

@@ -219,6 +219,7 @@ mod tests {
             FromZygote::Ready {
                 php_version: "8.2".into(),
                 opcache: "on".into(),
+                settings: 7,
                 warmup: Some(crate::control::OpcacheWarmup { scripts: 3, microseconds: 9 }),
             },
             FromZygote::Failed { reason: "é".into() },

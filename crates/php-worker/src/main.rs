@@ -24,6 +24,8 @@ mod chroot;
 #[cfg(not(no_php))]
 mod decimal;
 #[cfg(not(no_php))]
+mod engine_facts;
+#[cfg(not(no_php))]
 mod head;
 #[cfg(not(no_php))]
 mod ini;
@@ -98,7 +100,7 @@ fn main() -> ExitCode {
 fn version() -> ExitCode {
     match sapi::Engine::start(&sapi::EngineOptions::default(), &ini::PoolIni::default()) {
         Ok(mut engine) => {
-            println!("PHP {}, opcache {}", engine.php_version(), engine.opcache_and_folder().0);
+            println!("PHP {}, opcache {}", engine.php_version(), engine.facts().opcache);
             engine.stop();
             ExitCode::SUCCESS
         }

@@ -251,8 +251,7 @@ fn run(options: &RunOptions) -> Result<(), String> {
     if options.repeat == 0 {
         // PHP's settings alone are looked at.
         let scanned = std::env::var(unread_ini::SCAN_FOLDERS).ok();
-        let (_, built_in) = engine.opcache_and_folder();
-        unread_ini::tell(&built_in, scanned.as_deref());
+        unread_ini::tell(&engine.facts().ini_folder, scanned.as_deref());
     }
     children::prepare(std::iter::empty()).map_err(|error| error.to_string())?;
     let (body, body_length) = options.read_body()?;

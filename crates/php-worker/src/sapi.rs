@@ -204,13 +204,6 @@ pub struct EngineOptions<'o> {
 /// Functions of PHP's embed library that Apache's module and php-fpm do not have.
 const ABSENT_FUNCTIONS: &str = "chroot";
 
-/// 1 while opcache caches scripts, and 0 where it does not. Prints the folder of ini files that PHP
-/// was built with.
-const OPCACHE_STATE: &CStr = c"[print(PHP_CONFIG_FILE_SCAN_DIR), \
-    function_exists('opcache_get_status') ? \
-    (int) (opcache_get_status(false)['opcache_enabled'] ?? false) : -1][1]";
-const OPCACHE_MISSING: i64 = -1;
-
 thread_local! {
     /// The output of [`Engine::print`] until now; `None` while it does not run.
     static OUTPUT: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
@@ -362,28 +355,11 @@ impl Engine {
         unsafe { raw::howdah_ask(expression.as_ptr(), otherwise) }
     }
 
-    /// Evaluates an expression as [`Engine::ask`] does. Returns what it prints.
-    pub fn print(&mut self, expression: &CStr) -> Vec<u8> {
+    /// Evaluates an expression as [`Engine::ask`] does. Returns its number, and what it prints.
+    pub fn print(&mut self, expression: &CStr, otherwise: i64) -> (i64, Vec<u8>) {
         OUTPUT.set(Some(Vec::new()));
-        self.ask(expression, 0);
-        OUTPUT.take().unwrap_or_default()
-    }
-
-    /// Returns `on`, or the reason why opcache is off, and the folder of further ini files that PHP
-    /// was built with. Runs a request that has no client.
-    pub fn opcache_and_folder(&mut self) -> (String, String) {
-        OUTPUT.set(Some(Vec::new()));
-        let state = self.ask(OPCACHE_STATE, OPCACHE_MISSING);
-        let folder = OUTPUT.take().unwrap_or_default();
-        let opcache = match state {
-            1 => "on",
-            OPCACHE_MISSING => "off: the extension is not loaded",
-            _ if self.ini_value("opcache.enable").as_deref() != Some("1") => {
-                "off: opcache.enable is off"
-            }
-            _ => "off: it did not start; see the log for its messages",
-        };
-        (opcache.to_owned(), String::from_utf8_lossy(&folder).into_owned())
+        let number = self.ask(expression, otherwise);
+        (number, OUTPUT.take().unwrap_or_default())
     }
 
     /// Runs a request from start to end.

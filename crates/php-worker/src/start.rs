@@ -9,6 +9,7 @@ use howdah_ipc::control::PoolSettings;
 use howdah_sys::credentials;
 
 use crate::chroot::{self, PoolRoot};
+use crate::engine_facts::number_of;
 use crate::ini::{self, IniPair, PoolIni};
 use crate::log::{self, Level};
 use crate::process::{self, Fork};
@@ -18,12 +19,24 @@ use crate::unread_ini;
 /// Environment variables that PHP reads during its start and that scripts do not need.
 const FOR_PHP: [&str; 2] = ["PHPRC", unread_ini::SCAN_FOLDERS];
 
-/// Starts PHP in the zygote, whose workers have the root folder `root`. Returns the engine, and
-/// `on` or the reason why opcache is off.
+/// What PHP tells of itself when it has started.
+#[derive(Debug, PartialEq, Eq)]
+pub struct StartFacts {
+    /// `on`, or the reason why opcache is off.
+    pub opcache: String,
+    /// The number of PHP's settings; see [`EngineFacts`](crate::engine_facts::EngineFacts). Where
+    /// PHP does not tell them, a number of those in the configuration.
+    pub settings: u64,
+}
+
+/// Starts PHP in the zygote, whose workers have the root folder `root`.
 ///
 /// # Errors
 /// The reason, as text for a person.
-pub fn php(settings: &PoolSettings, root: Option<&PoolRoot>) -> Result<(Engine, String), String> {
+pub fn php(
+    settings: &PoolSettings,
+    root: Option<&PoolRoot>,
+) -> Result<(Engine, StartFacts), String> {
     let mut given = settings.ini.clone();
     let mut own_folders = String::new();
     if !settings.state_dir.is_empty() {
@@ -80,8 +93,14 @@ pub fn php(settings: &PoolSettings, root: Option<&PoolRoot>) -> Result<(Engine, 
             None,
         );
     }
-    ask_opcache(engine, scanned.as_deref())
-        .map_err(|error| format!("cannot read opcache's state: {error}"))
+    let (engine, mut facts) = ask(engine, scanned.as_deref())
+        .map_err(|error| format!("cannot ask PHP for its state: {error}"))?;
+    if facts.settings == 0 {
+        // What php.ini says stays unknown.
+        let known = (engine.php_version(), &settings.ini_file, &settings.ini, &settings.admin_ini);
+        facts.settings = number_of(format!("{known:?}").as_bytes());
+    }
+    Ok((engine, facts))
 }
 
 /// The environment of scripts. Under the name of php-fpm they find what php-fpm adds as well.
@@ -217,35 +236,55 @@ fn is_anothers(path: &Path) -> bool {
 /// Attempts at making a folder where a script may put something else at any moment.
 const ATTEMPTS: u32 = 100;
 
-/// Reads opcache's state in a child process. A request changes PHP's state, and workers should
-/// start with the state right after PHP's start.
-fn ask_opcache(mut engine: Engine, scanned: Option<&str>) -> io::Result<(Engine, String)> {
+/// Asks PHP in a child process. A request changes PHP's state, and workers should start with the
+/// state right after PHP's start.
+fn ask(mut engine: Engine, scanned: Option<&str>) -> io::Result<(Engine, StartFacts)> {
     let (mut answer, mut question) = io::pipe()?;
     match process::fork()? {
         Fork::Child => {
             drop(answer);
-            let (opcache, built_in) = engine.opcache_and_folder();
-            let sent = question.write_all(opcache.as_bytes());
+            let facts = engine.facts();
+            let sent = write!(question, "{} {}", facts.settings, facts.opcache);
             // The zygote goes on meanwhile.
             drop(question);
-            unread_ini::tell(&built_in, scanned);
+            unread_ini::tell(&facts.ini_folder, scanned);
             process::exit_now(i32::from(sent.is_err()))
         }
         Fork::Parent(_) => {
             drop(question);
             let mut text = String::new();
             answer.read_to_string(&mut text)?;
-            if text.is_empty() {
-                text.push_str("off: a script that asked for its state crashed");
-            }
-            Ok((engine, text))
+            Ok((engine, StartFacts::read(&text)))
         }
+    }
+}
+
+impl StartFacts {
+    /// Reads what the child has written.
+    fn read(text: &str) -> StartFacts {
+        let told = text.split_once(' ').and_then(|(settings, opcache)| {
+            let (settings, opcache) = (settings.parse().ok()?, opcache.to_owned());
+            Some(StartFacts { opcache, settings })
+        });
+        told.unwrap_or_else(|| StartFacts {
+            opcache: "off: a script that asked for its state crashed".to_owned(),
+            settings: 0,
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_child_that_crashes_tells_nothing() {
+        let told = StartFacts { opcache: "off: why".into(), settings: 7 };
+        assert_eq!(StartFacts::read("7 off: why"), told);
+        for text in ["", "7", "x on"] {
+            assert_eq!(StartFacts::read(text).settings, 0, "{text:?}");
+        }
+    }
 
     #[test]
     fn a_folder_is_made_in_place_of_a_file() {

@@ -97,6 +97,8 @@ struct RunningZygote {
     engine: Engine,
     /// `on`, or the reason why opcache is off.
     opcache: String,
+    /// The number of PHP's settings, as in [`FromZygote::Ready`].
+    settings: u64,
     front: SeqPacket,
     signals: Signals,
     pool: CString,
@@ -167,7 +169,7 @@ impl RunningZygote {
         adopt_orphans().map_err(text)?;
         let signals = Signals::block(&[SIGCHLD, SIGTERM]).map_err(text)?;
         let root = PoolRoot::of(&settings)?;
-        let (mut engine, opcache) = start::php(&settings, root.as_ref())?;
+        let (mut engine, facts) = start::php(&settings, root.as_ref())?;
         start::check_version(&engine.php_version(), &settings.php_version)?;
         let state = chroot::inside_text(root.as_ref(), &settings.state_dir);
         let sessions = ini::own_sessions(&state, &[&settings.ini, &settings.admin_ini]);
@@ -180,7 +182,8 @@ impl RunningZygote {
         }
         let ready = FromZygote::Ready {
             php_version: engine.php_version(),
-            opcache: opcache.clone(),
+            opcache: facts.opcache.clone(),
+            settings: facts.settings,
             warmup: list.and_then(|list| warmup::run(&mut engine, list, &settings, root.as_ref())),
         }
         .encode();
@@ -189,7 +192,8 @@ impl RunningZygote {
         uploads.iter().for_each(UploadFolder::sweep_beside);
         Ok(RunningZygote {
             engine,
-            opcache,
+            opcache: facts.opcache,
+            settings: facts.settings,
             front,
             signals,
             slashes: EncodedSlashes::of(&settings),

@@ -68,10 +68,10 @@ impl Footprint {
         (self.resting, self.peak, self.is_former) = (former.resting, former.script, true);
     }
 
-    /// Returns the measured bytes; `None` before any were measured.
-    pub(crate) fn measured(&self) -> Option<MeasuredMemory> {
+    /// Returns the bytes that were measured with these settings; `None` before any were measured.
+    pub(crate) fn measured(&self, settings: u64) -> Option<MeasuredMemory> {
         let (resting, script) = (self.resting, self.peak);
-        (!self.is_unknown()).then_some(MeasuredMemory { resting, script })
+        (!self.is_unknown()).then_some(MeasuredMemory { resting, script, settings })
     }
 
     /// Notes that a worker with its script needed that many bytes.
@@ -296,13 +296,17 @@ mod tests {
     #[test]
     fn what_a_former_generation_has_measured_counts_until_a_script_has_ended() {
         let mut footprint = Footprint::default();
-        assert_eq!(footprint.measured(), None);
-        let former = MeasuredMemory { resting: 20 * MIB, script: 10 * MIB };
+        assert_eq!(footprint.measured(7), None);
+        let former = MeasuredMemory {
+            resting: 20 * MIB,
+            script: 10 * MIB,
+            settings: 7,
+        };
         footprint.recall(former);
         let sum = |footprint| MemorySum::of(figures(256, 200), footprint, 0, u64::MAX);
         assert_eq!((sum(footprint).per_worker, sum(footprint).is_former), (30 * MIB, true));
         (0..1000).for_each(|_| footprint.note(std::iter::once((None, 0)), 1));
-        assert_eq!(footprint.measured(), Some(former), "no script has ended");
+        assert_eq!(footprint.measured(7), Some(former), "no script has ended");
         footprint.note(std::iter::once((Some(2 * MIB), 0)), 0);
         assert_eq!((sum(footprint).per_worker, sum(footprint).is_former), (12 * MIB, true));
         footprint.note(std::iter::once((Some(2 * MIB), MIB)), 0);

@@ -70,6 +70,8 @@ pub(crate) struct Zygote {
     memory: Arc<MemoryWatch>,
     /// The place for what is measured of the workers' memory; unset where nobody keeps it.
     record: OnceLock<MemoryRecord>,
+    /// The number of PHP's settings, once the zygote has told it.
+    settings: OnceLock<u64>,
     /// The number of cuts of the limits of memory that the workers have followed.
     cuts: AtomicU64,
     /// Fewer workers are wanted than the pool may have.
@@ -206,6 +208,7 @@ impl Zygote {
             cuts: AtomicU64::new(memory.cuts(Instant::now())),
             memory,
             record: OnceLock::new(),
+            settings: OnceLock::new(),
             may_grow: AtomicBool::new(!scaling.is_fixed() && first < most),
             lacking: AtomicUsize::new(0),
             is_stuck: AtomicBool::new(false),
@@ -409,7 +412,8 @@ impl Zygote {
                 self.condemn();
                 Some(ZygoteEvent::Gone)
             }
-            Some(FromZygote::Ready { php_version, opcache, warmup }) => {
+            Some(FromZygote::Ready { php_version, opcache, settings, warmup }) => {
+                self.note_settings(settings);
                 let _ = self.ready.set(Instant::now()); // The first time counts.
                 Some(ZygoteEvent::Ready { php_version, opcache, warmup })
             }

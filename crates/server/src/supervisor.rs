@@ -91,6 +91,7 @@ use self::sockets::{MissingListeners, Sockets};
 use self::survey::Survey;
 use self::takeover::InheritedList;
 use self::upgrade::ConfigCheck;
+use self::worker_memory::PoolMeasurement;
 use crate::log::{ErrorLog, Level, LogTarget, SiteLogs};
 use crate::observe::{FrontCounters, Ledger};
 use crate::tls::TicketKeys;
@@ -158,6 +159,8 @@ struct Supervisor {
     releases: Releases,
     /// The lists that the former program has asked its pools for.
     inherited_lists: Vec<InheritedList>,
+    /// What the former program has measured of the memory of workers.
+    inherited_measurements: Vec<PoolMeasurement>,
     /// The files of the program that this one has replaced.
     inherited_files: FormerFiles,
     ticket_keys: TicketKeys,

@@ -70,6 +70,7 @@ impl RunningZygote {
         let ready = FromZygote::Ready {
             php_version: self.engine.php_version(),
             opcache: self.opcache.clone(),
+            settings: self.settings,
             warmup: None,
         }
         .encode();

@@ -56,7 +56,7 @@ pub(super) fn list(engine: &mut Engine, list: OwnedFd) {
     if let Ok(Fork::Child) = process::fork() {
         leave_sessions_alone(engine);
         let written = process::die_with(parent)
-            .and_then(|()| File::from(list).write_all(&engine.print(LIST)));
+            .and_then(|()| File::from(list).write_all(&engine.print(LIST, 0).1));
         process::exit_now(i32::from(written.is_err()));
     }
 }

@@ -114,7 +114,7 @@ impl Pool {
     fn ready(self) -> Pool {
         let mut pool = self;
         let ready = pool.expect(|message| matches!(message, FromZygote::Ready { .. }));
-        let FromZygote::Ready { php_version, opcache, warmup } = ready else {
+        let FromZygote::Ready { php_version, opcache, warmup, .. } = ready else {
             unreachable!()
         };
         (pool.php_version, pool.opcache, pool.warmup) = (php_version, opcache, warmup);

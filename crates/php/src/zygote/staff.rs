@@ -46,12 +46,21 @@ impl Zygote {
         }
     }
 
-    /// Begins with what is in `record`, and writes there what is measured.
+    /// Writes what is measured to `record`. Begins with what is there, if PHP has the settings that
+    /// it was measured with, once the zygote has told them.
     pub(crate) fn remember(&self, record: &MemoryRecord) {
-        let former = record.read();
-        let mut state = self.state();
-        former.into_iter().for_each(|former| state.footprint.recall(former));
         let _ = self.record.set(record.clone());
+    }
+
+    /// Takes the number of PHP's settings.
+    pub(super) fn note_settings(&self, settings: u64) {
+        let is_first = self.settings.set(settings).is_ok();
+        let former = self.record.get().and_then(MemoryRecord::read);
+        if let Some(former) = former.filter(|former| is_first && former.settings == settings) {
+            let mut state = self.state();
+            state.footprint.recall(former);
+            self.look_at_memory(&mut state, false);
+        }
     }
 
     /// Keeps workers for the requests that there are, and no others. Further requests get workers
@@ -167,7 +176,8 @@ impl Zygote {
             if is_due {
                 let workers = state.roster.living().map(|worker| self.front.memory_of(worker));
                 state.footprint.note(workers, self.front.awake_workers());
-                let measured = state.footprint.measured();
+                let settings = self.settings.get().copied().unwrap_or_default();
+                let measured = state.footprint.measured(settings);
                 let record = self.record.get().zip(measured);
                 record.into_iter().for_each(|(record, measured)| record.write(measured));
                 // Workers may tell any number, and other pools give back less where one has much.

@@ -361,6 +361,7 @@ fn a_zygote_is_told_to_end_once() {
     let ready = FromZygote::Ready {
         php_version: String::new(),
         opcache: String::new(),
+        settings: 0,
         warmup: None,
     };
     played.zygote.hear(Some(ready));

@@ -169,6 +169,7 @@ impl Supervisor {
             certificate_files: CertificateFiles::default(),
             releases: Releases::default(),
             inherited_lists: Vec::new(),
+            inherited_measurements: Vec::new(),
             inherited_files: FormerFiles::default(),
             ticket_keys: TicketKeys::default(),
             ticket_keys_due: None,
@@ -217,12 +218,14 @@ impl Supervisor {
             generations,
             lists,
             pool_memory,
+            measurements,
             closed,
             authorities,
             pairs,
         } = inheritance;
         self.inherited_lists = lists;
         self.environment.pool_memory.inherit(pool_memory);
+        self.inherited_measurements = measurements;
         self.inherited_files.closed = closed;
         if let Some(memory) = pairs {
             self.inherited_files.pairs = front_protocol::read_pairs(memory)?;

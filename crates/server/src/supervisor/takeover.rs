@@ -27,6 +27,9 @@
 //! lender 12 0123456789abcdef          descriptor to write that pool's log, number of its settings
 //! scripts 33 12 shop                  user, descriptor of a pipe with a list of scripts, name
 //! shared-memory 13 14 15 shop         descriptors of a pool's shared memory, name
+//! worker-memory 9437184 1048576 7 8 shop
+//!                                     bytes of a worker at rest and of a script, numbers of PHP's
+//!                                     settings and of what the pool ran, name
 //! closed shop                         name of a site whose certificates cannot be used
 //! authorities 13 /etc/ssl/clients.pem descriptor of a memory file with the content of that file
 //! pairs 14                            descriptor of a memory file with certificates and keys
@@ -41,6 +44,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
+use howdah_php::MeasuredMemory;
 use howdah_sys::descriptor;
 use howdah_sys::memory;
 use howdah_sys::process::{self, Pid};
@@ -49,6 +53,7 @@ use howdah_sys::shared_memory::SharedMemorySpace;
 
 use super::environment::{Environment, variable};
 use super::pool_memory;
+use super::worker_memory::{self, PoolMeasurement};
 use crate::observe::Totals;
 
 /// The environment variable with the number of the memory file's descriptor.
@@ -71,6 +76,7 @@ pub(super) struct Inheritance {
     pub(super) lists: Vec<InheritedList>,
     /// By the name of the pool.
     pub(super) pool_memory: Vec<(String, SharedMemorySpace)>,
+    pub(super) measurements: Vec<PoolMeasurement>,
     /// The names of the sites that are closed.
     pub(super) closed: Vec<String>,
     /// The authorities of clients in memory files, and the names of the files that they are from.
@@ -307,6 +313,18 @@ impl Inheritance {
                 let pool = words.rest().to_string_lossy().into_owned();
                 self.pool_memory.push((pool, SharedMemorySpace::from_descriptors(space)));
             }
+            word if word == worker_memory::WORD.as_bytes() => {
+                let measured = MeasuredMemory {
+                    resting: words.parse()?,
+                    script: words.parse()?,
+                    settings: words.parse()?,
+                };
+                self.measurements.push(PoolMeasurement {
+                    measured,
+                    subject: words.parse()?,
+                    pool: words.rest().to_string_lossy().into_owned(),
+                });
+            }
             b"closed" => self.closed.push(words.rest().to_string_lossy().into_owned()),
             b"authorities" => {
                 self.authorities.push((words.descriptor()?, words.rest().into()));
@@ -430,6 +448,9 @@ pub(super) mod tests {
             .unwrap();
         handover.line(&["place", "4", "2"], &[], none).unwrap();
         handover.line(&["scripts", "33"], &[pipe.as_fd()], OsStr::new("shop")).unwrap();
+        handover
+            .line(&["worker-memory", "7", "0", "8", "9"], &[], OsStr::new("shop"))
+            .unwrap();
         let found = inherit(handover).unwrap();
         let _ = pipe.into_raw_fd();
         let _ = (listener.into_raw_fd(), channel.into_raw_fd(), log.into_raw_fd());
@@ -452,6 +473,11 @@ pub(super) mod tests {
         assert_eq!((pool.zygote.number(), pool.name.as_str()), (78, "shop"));
         assert_eq!(pool.place, Some(FrontPlace { position: 4, zygote: Some(2) }));
         assert_eq!((found.lists[0].uid, found.lists[0].site.as_str()), (33, "shop"));
+        let [PoolMeasurement { pool: name, subject: 9, measured }] = &found.measurements[..] else {
+            panic!("{found:?}")
+        };
+        let numbers = (measured.resting, measured.script, measured.settings);
+        assert_eq!((name.as_str(), numbers), ("shop", (7, 0, 8)));
         pool.socket.send(b"x", &[]).unwrap();
         assert_eq!(channel.receive(&mut [0; 8]).unwrap().length, 1);
     }
@@ -465,6 +491,7 @@ pub(super) mod tests {
             "pool 77 9999",
             "place 1 2",
             "next many",
+            "worker-memory 7 -1 8 9 shop",
         ] {
             let mut inheritance = Inheritance::default();
             assert!(inheritance.read(&mut LineWords(line.as_bytes())).is_err(), "{line}");

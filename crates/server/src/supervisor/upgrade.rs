@@ -275,6 +275,7 @@ impl Supervisor {
             handover.line(&words, &[pipe.as_fd()], OsStr::new(site))?;
         }
         pool_memory::hand_over(&pool_memory, &mut handover)?;
+        self.hand_over_measurements(&mut handover)?;
         for name in &files.closed {
             handover.line(&["closed"], &[], OsStr::new(name))?;
         }

@@ -1,5 +1,8 @@
-//! Hands what a front has measured of the memory of its pools' workers to the next front.
+//! Hands what a front has measured of the memory of its pools' workers to the next front, also to
+//! that of another program.
 
+use std::ffi::OsStr;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::sync::Arc;
 
@@ -9,9 +12,22 @@ use howdah_sys::memory::SharedNumbers;
 use super::Supervisor;
 use super::generation::Generation;
 use super::pool::PoolProcesses;
+use super::takeover::Handover;
+
+/// The first word of a line for another program.
+pub(super) const WORD: &str = "worker-memory";
 
 /// What was measured of the memory of a site's workers, with the site's index in the configuration.
 pub(super) type SiteMemory = (usize, MeasuredMemory);
+
+/// What was measured of the memory of a pool's workers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PoolMeasurement {
+    pub(super) pool: String,
+    /// A number of what the pool ran: as [`subject`] makes it.
+    pub(super) subject: u64,
+    pub(super) measured: MeasuredMemory,
+}
 
 /// Makes the numbers of a front with so many sites. They begin with what was measured before.
 ///
@@ -26,42 +42,66 @@ pub(super) fn numbers(sites: usize, measured: Vec<SiteMemory>) -> io::Result<Arc
 }
 
 impl Supervisor {
-    /// Returns what the front before that of a generation has measured, for the pools that have not
-    /// changed.
+    /// Returns what the front before that of a generation has measured, for the pools that run the
+    /// same scripts. The next front looks whether PHP has the same settings.
     pub(super) fn measured_memory(&self, number: u64) -> Vec<SiteMemory> {
+        let next = self.generations.iter().find(|one| one.number == number);
+        let Some(next) = next else { return Vec::new() };
+        let former = self.measurements_before(number);
+        let of = |pool: &PoolProcesses| {
+            let (site, subject) = subject(next, pool)?;
+            let is_it = |one: &&PoolMeasurement| one.pool == pool.name && one.subject == subject;
+            Some((site, former.iter().find(is_it)?.measured))
+        };
+        next.pools.iter().filter_map(of).collect()
+    }
+
+    /// Returns what the last front before the generation `number` has measured, or what the former
+    /// program has told where this one has had no front.
+    fn measurements_before(&self, number: u64) -> Vec<PoolMeasurement> {
         let all = self.generations.iter();
         let former = all.filter(|one| one.number < number && one.worker_memory.is_some());
-        let former = former.max_by_key(|one| one.number);
-        let next = self.generations.iter().find(|one| one.number == number);
-        let Some((next, former)) = next.zip(former) else {
-            return Vec::new();
-        };
-        next.pools.iter().filter_map(|pool| measured(former, next, pool)).collect()
+        match former.max_by_key(|one| one.number) {
+            Some(former) => measurements(former),
+            None => self.inherited_measurements.clone(),
+        }
+    }
+
+    /// Adds lines about the workers' memory for another program.
+    pub(super) fn hand_over_measurements(&self, handover: &mut Handover<'_>) -> io::Result<()> {
+        for PoolMeasurement { pool, subject, measured } in self.measurements_before(u64::MAX) {
+            let MeasuredMemory { resting, script, settings } = measured;
+            let numbers = [resting, script, settings, subject].map(|number| number.to_string());
+            let words: Vec<&str> = [WORD].into_iter().chain(numbers.iter().map(|n| &**n)).collect();
+            handover.line(&words, &[], OsStr::new(&pool))?;
+        }
+        Ok(())
     }
 }
 
-/// Returns what a former generation has measured for a pool of the next one.
-fn measured(former: &Generation, next: &Generation, pool: &PoolProcesses) -> Option<SiteMemory> {
-    let numbers = former.worker_memory.as_ref()?;
-    let before = former.pools.iter().find(|one| one.name == pool.name)?;
-    let (old, new) = (before.plan.as_ref()?, pool.plan.as_ref()?);
-    let root =
-        |one: &Generation, site: usize| Some(one.config.as_ref()?.sites.get(site)?.root.clone());
-    let version = |pool: &PoolProcesses| {
-        let ready = pool.zygote.as_ref()?.ready.as_ref()?;
-        Some(ready.0.clone())
+/// Returns what a generation's front has measured.
+fn measurements(generation: &Generation) -> Vec<PoolMeasurement> {
+    let Some(numbers) = &generation.worker_memory else {
+        return Vec::new();
     };
-    // A zygote that has died tells no version. Its program is the same.
-    let is_same_php = version(before).is_none_or(|before| version(pool) == Some(before));
-    let (a, b) = (&old.settings, &new.settings);
-    let is_same = old.program == new.program
-        && old.identity == new.identity
-        && a.ini_file == b.ini_file
-        && (&a.ini, &a.admin_ini, &a.chroot) == (&b.ini, &b.admin_ini, &b.chroot)
-        && root(former, old.site) == root(next, new.site);
-    let record = MemoryRecord::new(Arc::clone(numbers), old.site);
-    record
-        .read()
-        .filter(|_| is_same && is_same_php)
-        .map(|measured| (new.site, measured))
+    let of = |pool: &PoolProcesses| {
+        let (site, subject) = subject(generation, pool)?;
+        let measured = MemoryRecord::new(Arc::clone(numbers), site).read()?;
+        let pool = pool.name.clone();
+        Some(PoolMeasurement { pool, subject, measured })
+    };
+    generation.pools.iter().filter_map(of).collect()
+}
+
+/// Returns the index of a pool's site, and a number of what the pool runs and where: two programs
+/// that are built with the same compiler have the same number. PHP's settings are apart, as the
+/// zygote tells them. `None` if another program started the pool.
+fn subject(generation: &Generation, pool: &PoolProcesses) -> Option<(usize, u64)> {
+    let plan = pool.plan.as_ref()?;
+    let site = generation.config.as_ref()?.sites.get(plan.site)?;
+    let mut hasher = DefaultHasher::new();
+    (&plan.program, &plan.settings.chroot).hash(&mut hasher);
+    plan.identity.as_ref().map(|user| (&user.name, user.uid)).hash(&mut hasher);
+    format!("{:?}", site.root).hash(&mut hasher);
+    Some((plan.site, hasher.finish()))
 }

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use howdah_sys::signal::{SIGHUP, SIGUSR2};
+
 use crate::config;
-use crate::support::{Folder, Setup, has_php, status, wait_until};
+use crate::support::{Folder, Process, Setup, has_php, status, wait_until};
 
 const MIB: u64 = 1 << 20;
 
@@ -24,7 +26,11 @@ fn a_new_generation_knows_what_the_former_one_has_measured_of_its_workers() {
     }
     let folder = Folder::with_script("$text = str_repeat('x', 6 << 20); echo 'page';");
     let with = |precision: u32| {
-        let site = format!("[site.php]\nini = {{ precision = {precision} }}");
+        // PHP does not tell its settings then.
+        let site = format!(
+            "[site.php]\nini = {{ precision = {precision} }}\n\
+             admin_ini = {{ disable_functions = \"ini_get_all\" }}"
+        );
         config(&folder, "probation = \"0s\"", &site)
     };
     let file = with(7);
@@ -40,7 +46,7 @@ fn a_new_generation_knows_what_the_former_one_has_measured_of_its_workers() {
     assert_eq!(server.get("/").text(), "page");
     wait_until("a worker has measured itself", || (7..32).contains(&each()));
     reload();
-    assert_eq!(memory_sum(&file)["is_former"], true, "{}", memory_sum(&file));
+    wait_until("PHP has told its settings", || memory_sum(&file)["is_former"] == true);
     assert!((7..32).contains(&each()), "{}", memory_sum(&file));
     assert!(status(&file).contains(" each, as measured before\n"), "{}", status(&file));
     assert_eq!(server.get("/").text(), "page");
@@ -54,6 +60,44 @@ fn a_new_generation_knows_what_the_former_one_has_measured_of_its_workers() {
     // With another ini the scripts may need anything.
     with(8);
     reload();
+    assert_eq!((&memory_sum(&file)["is_former"], each()), (&false.into(), 64));
+    server.stop();
+}
+
+#[test]
+fn a_new_program_knows_what_the_former_one_has_measured_unless_php_ini_has_changed() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script("$text = str_repeat('x', 6 << 20); echo 'page';");
+    let ini = |precision: u32| folder.file("php.ini", format!("precision = {precision}\n"));
+    ini(7);
+    let site = "[site.php]\nini_file = \"php.ini\"";
+    let file = config(&folder, "probation = \"0s\"", site);
+    let server = Setup::config(&file).start();
+    let each = || memory_sum(&file)["per_worker"].as_u64().unwrap() / MIB;
+    let replace = |what: &dyn Fn()| {
+        let before = server.supervisor().children();
+        what();
+        wait_until("the former generation has gone", || !before.iter().any(Process::lives));
+        wait_until("the new one has looked", || memory_sum(&file)["is_former"].is_boolean());
+    };
+    let upgrade = || replace(&|| server.signal(SIGUSR2));
+    assert_eq!(server.get("/").text(), "page");
+    wait_until("a worker has measured itself", || (7..32).contains(&each()));
+    // Twice: the second program has measured nothing.
+    for _ in 0..2 {
+        upgrade();
+        wait_until("PHP has told its settings", || memory_sum(&file)["is_former"] == true);
+        assert!((7..32).contains(&each()), "{}", memory_sum(&file));
+    }
+    ini(8);
+    upgrade();
+    assert_eq!((&memory_sum(&file)["is_former"], each()), (&false.into(), 64));
+    assert_eq!(server.get("/").text(), "page");
+    wait_until("a worker has measured itself", || (7..32).contains(&each()));
+    ini(9);
+    replace(&|| server.signal(SIGHUP));
     assert_eq!((&memory_sum(&file)["is_former"], each()), (&false.into(), 64));
     server.stop();
 }

@@ -273,6 +273,7 @@ mod tests {
         let ready = FromZygote::Ready {
             php_version: "8.4.0".to_owned(),
             opcache: "on".to_owned(),
+            settings: 0,
             warmup: None,
         };
         ready.encode()
