@@ -1,6 +1,8 @@
 //! Texts that a script sets for the rest of its request.
 
 /// A table of texts by name. Names compare without case, as in Apache's tables.
+///
+/// Names and texts are kept with a NUL behind them.
 #[derive(Debug, Default)]
 pub struct TextTable(Vec<(Vec<u8>, Vec<u8>)>);
 
@@ -9,8 +11,9 @@ impl TextTable {
     /// memory. `None` if there is none.
     pub fn find(&self, wanted: &[u8]) -> Option<&[u8]> {
         let wanted = before_nul(wanted);
-        let found = self.0.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
-        found.map(|(_, text)| &text[..text.len() - 1])
+        self.iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(wanted))
+            .map(|(_, text)| text)
     }
 
     /// Returns whether no text was set.
@@ -18,18 +21,20 @@ impl TextTable {
         self.0.is_empty()
     }
 
-    /// Returns each name with its text, those that were set first first.
+    /// Returns each name with its text, those that were set first first. A NUL follows either in
+    /// memory.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.0.iter().map(|(name, text)| (&name[..], &text[..text.len() - 1]))
+        self.0
+            .iter()
+            .map(|(name, text)| (&name[..name.len() - 1], &text[..text.len() - 1]))
     }
 
     /// Sets the text of a name. Both end before their first NUL, as in Apache's tables.
     pub fn set(&mut self, name: &[u8], text: &[u8]) {
-        let name = before_nul(name);
-        let text = [before_nul(text), b"\0"].concat();
-        match self.0.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+        let [name, text] = [name, text].map(|text| [before_nul(text), b"\0"].concat());
+        match self.0.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(&name)) {
             Some((_, known)) => *known = text,
-            None => self.0.push((name.to_vec(), text)),
+            None => self.0.push((name, text)),
         }
     }
 }

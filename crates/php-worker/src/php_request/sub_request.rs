@@ -75,6 +75,25 @@ impl PhpRequest<'_> {
     }
 }
 
+impl IncludedScript {
+    /// A script with these variables, as Apache changes them for what another page includes: its
+    /// SCRIPT_NAME has the PATH_INFO as well, and the REQUEST_URI stays that of the client.
+    fn with(root: Option<&PoolRoot>, variables: &[(&[u8], &[u8])]) -> IncludedScript {
+        let find = |wanted: &[u8]| {
+            let found = variables.iter().find(|(name, _)| *name == wanted);
+            found.map_or(&b""[..], |(_, value)| value)
+        };
+        let mut script = IncludedScript::default();
+        for (name, value) in variables.iter().filter(|(name, _)| *name != b"REQUEST_URI") {
+            script.variables.set(name, chroot::variable(root, name, value));
+        }
+        let whole = [find(b"SCRIPT_NAME"), find(b"PATH_INFO")].concat();
+        script.variables.set(b"SCRIPT_NAME", &whole);
+        script.variables.set(b"SERVER_PROTOCOL", b"INCLUDED");
+        script
+    }
+}
+
 impl SubRequests {
     /// Finds what `uri` leads to. `ask` puts a question to the front, which may have no answer.
     /// The variables of a script hold until [`SubRequests::leave`]. Returns what it is, one of the
@@ -118,13 +137,7 @@ impl SubRequests {
                 Ok(Included::File(file))
             }
             SubRequestResult::Script { path, variables } => {
-                let mut script = IncludedScript::default();
-                // Apache leaves the client's own URI.
-                let own = variables.into_iter().filter(|(name, _)| *name != b"REQUEST_URI");
-                own.for_each(|(name, value)| {
-                    script.variables.set(name, chroot::variable(root, name, value));
-                });
-                self.scripts.push(script);
+                self.scripts.push(IncludedScript::with(root, &variables));
                 Ok(Included::Script(chroot::inside(root, path).to_vec()))
             }
             SubRequestResult::Other => {
@@ -167,6 +180,11 @@ impl SubRequests {
     /// with the variables of the one that includes it.
     pub(super) fn variable(&self, name: &[u8]) -> Option<&[u8]> {
         self.scripts.iter().rev().find_map(|script| script.variables.find(name))
+    }
+
+    /// The variables of all scripts that are included now, the innermost script's first.
+    pub(super) fn all_variables(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.scripts.iter().rev().flat_map(|script| script.variables.iter())
     }
 
     /// Returns the variables of the innermost script. `None` where none is included.

@@ -1,5 +1,7 @@
 //! The variables of `$_SERVER` and of `apache_getenv()`.
 
+use std::collections::HashSet;
+
 use howdah_ipc::request::EntryPairs;
 
 use super::{PhpRequest, raw_pair, raw_text};
@@ -10,6 +12,7 @@ use crate::sapi::raw;
 /// The next entry in an iteration over `$_SERVER`.
 pub(super) enum VariableCursor<'c> {
     Sent(EntryPairs<'c>),
+    Added(std::vec::IntoIter<raw::Pair>),
     PhpSelf,
     Requests,
     Pool,
@@ -27,12 +30,29 @@ impl<'c> PhpRequest<'c> {
     /// The environment variable that a script gets by this name, followed by a NUL. Apache's table
     /// ignores case.
     pub(crate) fn environment(&self, wanted: &[u8]) -> Option<&[u8]> {
-        let changed = self.sub_requests.variable(wanted).or_else(|| self.changed.find(wanted));
-        changed.or_else(|| {
+        self.set_or_included(wanted).or_else(|| {
             let mut variables = self.request.variables();
             let found = variables.find(|(name, _)| name.eq_ignore_ascii_case(wanted));
             found.map(|(name, value)| chroot::variable(self.facts.root, name, value))
         })
+    }
+
+    /// The value that a script has set, or that a script has which another one includes.
+    fn set_or_included(&self, wanted: &[u8]) -> Option<&[u8]> {
+        self.sub_requests.variable(wanted).or_else(|| self.changed.find(wanted))
+    }
+
+    /// The variables of these that the front has not sent with the request.
+    fn added(&self) -> Vec<raw::Pair> {
+        let mut all = self.sub_requests.all_variables().chain(self.changed.iter()).peekable();
+        if all.peek().is_none() {
+            return Vec::new();
+        }
+        let sent = self.request.variables().map(|(name, _)| name.to_ascii_lowercase());
+        let mut known: HashSet<Vec<u8>> = sent.collect();
+        all.filter(|(name, _)| known.insert(name.to_ascii_lowercase()))
+            .map(raw_pair)
+            .collect()
     }
 
     /// Sets an environment variable. One of a script that another one includes ends with it.
@@ -48,7 +68,13 @@ impl<'c> PhpRequest<'c> {
             if let Some((name, value)) = pairs.next() {
                 let value = chroot::variable(self.facts.root, name, value);
                 // A script that another one includes may be the first to ask for the variables.
-                return Some(raw_pair((name, self.sub_requests.variable(name).unwrap_or(value))));
+                return Some(raw_pair((name, self.set_or_included(name).unwrap_or(value))));
+            }
+            self.variables = VariableCursor::Added(self.added().into_iter());
+        }
+        if let VariableCursor::Added(pairs) = &mut self.variables {
+            if let Some(pair) = pairs.next() {
+                return Some(pair);
             }
             self.variables = VariableCursor::PhpSelf;
         }
@@ -61,17 +87,21 @@ impl<'c> PhpRequest<'c> {
             VariableCursor::Pool => {
                 (c"HOWDAH_POOL", raw_text(self.facts.pool.to_bytes()), VariableCursor::Done)
             }
-            VariableCursor::Sent(_) | VariableCursor::Done => return None,
+            VariableCursor::Sent(_) | VariableCursor::Added(_) | VariableCursor::Done => {
+                return None;
+            }
         };
         self.variables = next;
         Some(raw::Pair { name: raw_text(name.to_bytes()), value })
     }
 
-    /// SCRIPT_NAME followed by PATH_INFO.
+    /// SCRIPT_NAME followed by PATH_INFO, which that of an included script has already.
     fn php_self(&mut self) -> raw::Text {
-        let variable = |name| self.sub_requests.variable(name).or_else(|| self.variable(name));
-        let script_name = variable(b"SCRIPT_NAME").unwrap_or(c"".to_bytes());
-        let Some(path_info) = variable(b"PATH_INFO") else {
+        if let Some(whole) = self.sub_requests.variable(b"SCRIPT_NAME") {
+            return raw_text(whole);
+        }
+        let script_name = self.variable(b"SCRIPT_NAME").unwrap_or(c"".to_bytes());
+        let Some(path_info) = self.variable(b"PATH_INFO") else {
             return raw_text(script_name);
         };
         self.php_self = [script_name, path_info, b"\0"].concat();

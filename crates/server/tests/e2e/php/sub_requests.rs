@@ -1,7 +1,10 @@
 //! Scripts that include another URI of their site with `virtual()`, as with Apache's module.
 
+use std::net::SocketAddr;
+
+use crate::apache::Apache;
 use crate::site::{Options, Site};
-use crate::support::has_php;
+use crate::support::{Client, Folder, has_php};
 
 /// Includes what the query names, between two lines of its own. 64: slashes are not escaped.
 const PAGE: (&str, &str) = (
@@ -42,9 +45,8 @@ fn a_page_includes_files_and_scripts_of_its_site() {
     let part = |query: &str, info: Option<&str>, from: Option<&str>| {
         let info = serde_json::json!(info.map_or(serde_json::json!(false), |info| info.into()));
         let from = serde_json::json!(from.map_or(serde_json::json!(false), |from| from.into()));
-        let php_self = format!("/in/part.php{}", info.as_str().unwrap_or_default());
-        serde_json::json!([root, query, "/in/part.php", php_self, info, from, "GET", true])
-            .to_string()
+        let name = format!("/in/part.php{}", info.as_str().unwrap_or_default());
+        serde_json::json!([root, query, name, name, info, from, "GET", true]).to_string()
     };
     let good = |set: Option<u8>| serde_json::json!([true, set, 0, "/page.php", ""]).to_string();
     let cases = [
@@ -160,6 +162,74 @@ fn what_an_included_script_sets_ends_with_it() {
     for _ in 0..2 {
         assert_eq!(site.get("/page.php").text(), expected);
     }
+}
+
+/// Tells what a script finds that another one includes.
+const TOLD: &str = "<?php apache_setenv('SET_BY_TOLD', 'told');
+    $names = ['SET_BY_PAGE', 'SET_BY_TOLD', 'SET_BY_RULE', 'PATH_INFO', 'PATH_TRANSLATED',
+        'SCRIPT_NAME', 'SCRIPT_FILENAME', 'PHP_SELF', 'QUERY_STRING', 'REQUEST_URI',
+        'REQUEST_METHOD', 'DOCUMENT_ROOT', 'REDIRECT_URL', 'REDIRECT_STATUS',
+        'REDIRECT_QUERY_STRING', 'HTTP_HOST', 'HTTP_X', 'GATEWAY_INTERFACE', 'SERVER_PROTOCOL'];
+    $of = fn ($get) => array_filter(array_combine($names, array_map($get, $names)),
+        fn ($value) => $value !== null && $value !== false);
+    echo json_encode(['server' => $of(fn ($name) => $_SERVER[$name] ?? null),
+        'environment' => $of('getenv'), 'get' => $_GET, 'request' => $_REQUEST,
+        'note' => apache_note('note'), 'folder' => getcwd()], 64);";
+
+#[test]
+fn an_included_script_finds_what_it_finds_with_apache() {
+    if !has_php() || !Apache::is_here() {
+        return;
+    }
+    let page = |more: &str| {
+        format!(
+            "<?php apache_setenv('SET_BY_PAGE', 'page'); apache_note('note', 'page'); {more} \
+             virtual($_GET['uri']);"
+        )
+    };
+    let files = [
+        ("page.php", page("")),
+        ("own.php", page("$own = $_SERVER['SCRIPT_NAME'];")),
+        ("outer.php", "<?php virtual('/in/told.php/deep?of=outer');".to_owned()),
+        ("in/told.php", TOLD.to_owned()),
+        (
+            "set.php",
+            "<?php apache_setenv('SET_BY_PAGE', 'page'); include 'in/told.php';".to_owned(),
+        ),
+        ("in/.htaccess", "SetEnv SET_BY_RULE rule\n".to_owned()),
+    ];
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, &**text)).collect();
+    let site = Site::with_php(&files, "workers = 1\nini = { output_buffering = \"0\" }");
+    let state = Folder::new();
+    let apache = Apache::with(state.path(), &site.root(), &[], "");
+    let told = |address: SocketAddr, target: &str| -> serde_json::Value {
+        let mut client = Client::connect(address);
+        let head = format!("GET {target} HTTP/1.1\r\nHost: a.example\r\nX: 1\r\n\r\n");
+        client.send(head).unwrap();
+        let reply = client.answer().unwrap();
+        serde_json::from_str(reply.text()).unwrap_or_else(|_| reply.text().into())
+    };
+    let mut differences = Vec::new();
+    for target in [
+        "/set.php",
+        "/set.php/own",
+        "/page.php?uri=/in/told.php",
+        "/page.php?uri=/in/told.php/x",
+        "/page.php?uri=/in/told.php/x/y%3Fa=1",
+        "/page.php?uri=in/told.php/x",
+        "/page.php/own?uri=/in/told.php",
+        "/page.php/own?uri=/in/told.php/x",
+        "/page.php?uri=/outer.php",
+        "/page.php/own?uri=/outer.php",
+        "/own.php/own?uri=/in/told.php/x",
+        "/own.php?uri=/outer.php/x",
+    ] {
+        let [ours, theirs] = [site.server.address(), apache.address()].map(|at| told(at, target));
+        if ours != theirs {
+            differences.push(format!("{target}\n  Howdah {ours}\n  Apache {theirs}"));
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
 #[test]
