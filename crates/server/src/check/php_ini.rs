@@ -90,6 +90,8 @@ fn start(pool: &PoolPlan, environment: &Environment) -> io::Result<(Pid, PipeRea
         b"0",
         b"--admin",
         b"opcache.preload=",
+        b"--admin",
+        b"log_errors=1",
     ];
     if !pool.settings.ini_file.is_empty() {
         arguments.extend([b"--ini-file", pool.settings.ini_file.as_bytes()]);

@@ -287,6 +287,12 @@ fn check_finds_mistakes_among_many_ini_files() {
     ] {
         assert_eq!(told.matches(expected).count(), 1, "{told}");
     }
+    // Without a word about logs in php.ini, PHP shows such mistakes to clients.
+    folder.file("conf.d/101.ini", "");
+    folder.file("php.ini", "extension = another-one\n");
+    config(&folder, "", "[site.php]\nini_file = \"php.ini\"");
+    let told = check();
+    assert!(told.contains("Unable to load dynamic library 'another-one'"), "{told}");
 }
 
 #[test]
