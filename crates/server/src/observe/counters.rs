@@ -104,6 +104,15 @@ pub(crate) struct SiteErrors {
     pub(crate) errors: u64,
 }
 
+impl SiteErrors {
+    /// Adds other responses of the site.
+    pub(crate) fn add(&mut self, other: &SiteErrors) {
+        self.responses += other.responses;
+        self.made += other.made;
+        self.errors += other.errors;
+    }
+}
+
 impl FrontCounters {
     /// Makes the counters for that number of threads and these sites, each with the names of its
     /// lanes.

@@ -5,6 +5,7 @@ mod findings;
 mod logs;
 mod next_socket;
 mod refusal;
+mod unstarted;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -120,9 +121,9 @@ enum NextPlan {
 }
 
 impl GenerationChange {
-    /// The plan of the generation that is starting.
-    pub(super) fn plan(&self) -> &GenerationPlan {
-        &self.generation_plan
+    /// The cause and the plan of the generation that is starting.
+    pub(super) fn plan(&self) -> (ChangeCause, &GenerationPlan) {
+        (self.cause, &self.generation_plan)
     }
 }
 
@@ -260,7 +261,7 @@ impl Supervisor {
         );
         self.generations.push(generation);
         started.map_err(CommandError::Failed)?;
-        self.settle_left_out(number, None, &generation_plan);
+        self.settle_left_out(number, None, (cause, &generation_plan));
         let change = GenerationChange {
             cause,
             generation: number,
@@ -303,7 +304,7 @@ impl Supervisor {
                 NextPlan::Known(Box::new((former, files)))
             }
             (Some(current), None) if cause == ChangeCause::NewRelease => {
-                NextPlan::Wanted(Box::new(self.with_new_releases(&current.config)))
+                NextPlan::Wanted(Box::new(self.with_new_releases(current)))
             }
             _ => {
                 let config = self.plan.load().map_err(CommandError::Config)?;
@@ -350,7 +351,8 @@ impl Supervisor {
     /// Performs the next step of the present change if it is due: start PHP, then start the front,
     /// then drain the former generation.
     pub(super) fn advance(&mut self) {
-        let Some(change) = self.change.take() else {
+        let change = self.change.take();
+        let Some(change) = change.and_then(|change| self.hold_unstarted_of_reload(change)) else {
             return;
         };
         let (number, run_front) = (change.generation, self.run_front);

@@ -1,18 +1,19 @@
 //! Releases that are not served, though a site's link leads to them: PHP does not start with them,
-//! or they answer with server errors on probation.
+//! they answer with server errors on probation, or they have to wait.
 //!
 //! The link is the site's. So a new generation serves the former release by the path that the link
 //! has led to, with the zygotes that stood by, in which PHP had started before. It does so until
-//! the link changes again, or a reload tries the release again.
+//! the link changes again, a reload tries the release again, or the wait is over.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use howdah_config::{Config, RootTemplate};
 
 use super::Supervisor;
 use super::change::{ChangeCause, WantedPlan};
 use super::generation::{Generation, GenerationPhase};
+use super::generation_plan::GenerationPlan;
 use super::pool::SpareZygote;
 use crate::front::ReasonTopic;
 
@@ -26,24 +27,42 @@ pub(crate) struct HeldRelease {
     pub(super) served: PathBuf,
     /// The document root in the release that is not served.
     pub(super) refused: PathBuf,
-    /// The reason, for the operator.
+    /// The reason, for the operator. Empty where the release waits.
     pub(super) why: String,
-    /// Whether the files come from the former release as well, and not PHP alone.
-    pub(super) is_whole: bool,
+    pub(super) kind: HoldKind,
+}
+
+/// What is served in place of a release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HoldKind {
+    /// The former release, until the link leads to another one.
+    Refused,
+    /// PHP of the former release, with the files of this one: no generation starts otherwise.
+    HalfRefused,
+    /// The former release, until this one may be served.
+    Waiting,
 }
 
 impl HeldRelease {
+    /// The folder that the link is known to lead to: another one is a new release.
+    pub(super) fn known(&self) -> &Path {
+        match self.kind {
+            HoldKind::Refused | HoldKind::HalfRefused => &self.refused,
+            HoldKind::Waiting => &self.served,
+        }
+    }
+
     /// Says for the operator what is served, without the site's name.
     pub(super) fn sentence(&self) -> String {
         let HeldRelease { root, served, refused, why, .. } = self;
         let (root, served, refused) = (root.display(), served.display(), refused.display());
         let why = why.replace('\n', "; ");
-        match self.is_whole {
-            true => format!(
+        match self.kind {
+            HoldKind::Refused | HoldKind::Waiting => format!(
                 "{refused} is not served: {why}; {served} is served until {root} leads to another \
                  folder, or a reload tries again"
             ),
-            false => format!(
+            HoldKind::HalfRefused => format!(
                 "PHP of {served} goes on, and files are those of {refused}, with which PHP does \
                  not start: {why}; let {root} lead to a release that starts"
             ),
@@ -60,24 +79,49 @@ impl HeldRelease {
         self.set_root(config, &self.root);
     }
 
-    fn set_root(&self, config: &mut Config, root: &std::path::Path) {
+    fn set_root(&self, config: &mut Config, root: &Path) {
         for site in config.sites.iter_mut().filter(|site| site.name == self.site) {
             site.root = RootTemplate::Fixed(root.to_owned());
         }
     }
 }
 
+impl WantedPlan {
+    /// The configuration of a generation, with the releases that it holds.
+    pub(super) fn again(plan: &GenerationPlan) -> WantedPlan {
+        WantedPlan {
+            held: plan.held.clone(),
+            ..WantedPlan::of(Config::clone(&plan.config))
+        }
+    }
+
+    /// Has the releases `held` replaced by their former ones as well.
+    pub(super) fn hold(&mut self, mut held: Vec<HeldRelease>) {
+        self.held.retain(|one| held.iter().all(|new| new.site != one.site));
+        for one in &mut held {
+            one.pin(&mut self.config);
+            if one.kind == HoldKind::HalfRefused {
+                one.kind = HoldKind::Refused;
+            }
+        }
+        self.held.extend(held);
+    }
+}
+
 impl Supervisor {
     /// The configuration for a new release: as that which is served, but for the releases that are
     /// held, if their links lead to others by now.
-    pub(super) fn with_new_releases(&self, config: &Config) -> WantedPlan {
-        let mut wanted = WantedPlan::of(config.clone());
-        for held in self.current.iter().flat_map(|current| &current.held) {
-            match self.releases.leads_to(&held.site, &held.refused) {
-                true => wanted.held.push(held.clone()),
-                false => held.unpin(&mut wanted.config),
+    pub(super) fn with_new_releases(&self, current: &GenerationPlan) -> WantedPlan {
+        let mut wanted = WantedPlan::again(current);
+        let WantedPlan { config, held, .. } = &mut wanted;
+        held.retain(|one| {
+            let is_known = self.releases.leads_to(&one.site, one.known());
+            if !is_known {
+                one.unpin(config);
             }
-        }
+            is_known
+        });
+        wanted.hold(self.releases.waiting());
         wanted
     }
 
@@ -85,30 +129,31 @@ impl Supervisor {
     /// `why`. Returns whether there are any.
     pub(super) fn hold_unstarted(&mut self, why: &str) -> bool {
         let mut held = self.releases.changed();
-        let Some(config) = self.current.as_ref().map(|current| Config::clone(&current.config))
-        else {
-            return false;
-        };
         if held.is_empty() || self.stopping {
             return false;
         }
         held.iter_mut().for_each(|one| why.clone_into(&mut one.why));
         self.holding.clone_from(&held);
-        self.hold(config, held, None);
+        self.hold(held)
+    }
+
+    /// Has the former releases served while new ones have to wait.
+    pub(super) fn hold_waiting(&mut self) {
+        self.hold(self.releases.waiting());
+    }
+
+    /// Has the releases `held` replaced by their former ones. Returns `false` if nothing is served.
+    fn hold(&mut self, held: Vec<HeldRelease>) -> bool {
+        let Some(mut wanted) = self.current.as_ref().map(WantedPlan::again) else {
+            return false;
+        };
+        wanted.hold(held);
+        self.begin_held(wanted);
         true
     }
 
-    /// Has the releases `held` replaced by their former ones, in `config`. The zygotes that stand
-    /// by come from the generation `spares_of`, or from the one that serves.
-    pub(super) fn hold(&mut self, config: Config, held: Vec<HeldRelease>, spares_of: Option<u64>) {
-        let mut wanted = WantedPlan { config, held, spares_of };
-        let former = self.current.iter().flat_map(|current| &current.held);
-        let is_other = |one: &&HeldRelease| wanted.held.iter().all(|new| new.site != one.site);
-        let others: Vec<HeldRelease> = former.filter(is_other).cloned().collect();
-        wanted.held.extend(others);
-        for held in &wanted.held {
-            held.pin(&mut wanted.config);
-        }
+    /// Starts a generation that serves former releases.
+    pub(super) fn begin_held(&mut self, wanted: WantedPlan) {
         self.held_plan = Some(wanted);
         self.begin(ChangeCause::HeldRelease);
     }
@@ -130,7 +175,7 @@ impl Supervisor {
     /// failed, but files are those of the new ones.
     pub(super) fn note_half_served(&mut self) {
         let mut held = std::mem::take(&mut self.holding);
-        held.iter_mut().for_each(|one| one.is_whole = false);
+        held.iter_mut().for_each(|one| one.kind = HoldKind::HalfRefused);
         if let Some(current) = &mut self.current {
             current.held.retain(|one| held.iter().all(|new| new.site != one.site));
             current.held.extend(held);
@@ -141,7 +186,7 @@ impl Supervisor {
     /// Tells the front which releases are held.
     pub(super) fn tell_held(&self) {
         let Some(current) = &self.current else { return };
-        for held in &current.held {
+        for held in refused(current) {
             let mut sites = current.config.sites.iter();
             if let Some(site) = sites.position(|site| site.name == held.site) {
                 self.tell_reason(ReasonTopic::HeldRelease, site, Some(&held.sentence()));
@@ -151,7 +196,12 @@ impl Supervisor {
 
     /// Describes the releases that are held, for `howdah status`.
     pub(super) fn describe_held(&self) -> impl Iterator<Item = String> {
-        let held = self.current.iter().flat_map(|current| &current.held);
+        let held = self.current.iter().flat_map(refused);
         held.map(|one| format!("site {}: {}", one.site, one.sentence()))
     }
+}
+
+/// The releases that a plan does not serve for a reason that lasts. Those that wait are told apart.
+fn refused(plan: &GenerationPlan) -> impl Iterator<Item = &HeldRelease> {
+    plan.held.iter().filter(|one| one.kind != HoldKind::Waiting)
 }

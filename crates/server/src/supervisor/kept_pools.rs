@@ -9,6 +9,10 @@
 //! may be the administrator's, and the reload is refused. Nor is a pool whose user has replaced its
 //! state folder: he would keep the former settings as long as he likes.
 //!
+//! A former zygote goes on only with the files of its own release. Where a site's link leads to
+//! another one by now, the reload begins again with the former release of the site
+//! ([`HeldRelease`](super::held_releases::HeldRelease)).
+//!
 //! A new program (SIGUSR2) has the twin of a zygote that the former one has started, if both are
 //! built from the same sources and the keys of the pool are the same.
 
@@ -68,7 +72,7 @@ impl Supervisor {
         &mut self,
         number: u64,
         only: Option<usize>,
-        plan: &GenerationPlan,
+        (cause, plan): (ChangeCause, &GenerationPlan),
     ) {
         let generation = self.generations.iter().find(|one| one.number == number);
         let pools = generation.into_iter().flat_map(|generation| &generation.pools);
@@ -81,6 +85,10 @@ impl Supervisor {
             .collect();
         let ours = self.environment.identity.clone();
         for (position, name, has_had_twin) in left_out {
+            if self.held_by_reload((cause, plan), &name).is_some() {
+                self.tell_held_by_reload(number, position);
+                continue;
+            }
             let former = self.lender(&name, plan).and_then(|pool| pool.state.folder);
             let pool = self.generation(number).and_then(|it| it.pools.get(position));
             if pool.is_some_and(|pool| pool.has_replaced_state(former, &ours)) {
@@ -106,9 +114,19 @@ impl Supervisor {
         }
     }
 
-    /// Returns a pool of the generation that serves, if PHP has started there with the keys that
-    /// `plan` has.
+    /// Returns whether PHP of a site serves with the keys that `plan` has.
+    pub(super) fn has_php_to_lend(&self, name: &str, plan: &GenerationPlan) -> bool {
+        let serving = self.generations.iter().find(|one| one.phase == GenerationPhase::Serving);
+        self.current.as_ref().is_some_and(|current| has_same_pool(current, plan, name))
+            && serving.is_some_and(|serving| !serving.is_without(name))
+    }
+
+    /// Returns a pool of the generation that serves, if PHP has started there with the keys and the
+    /// release that `plan` has.
     fn lender(&mut self, name: &str, plan: &GenerationPlan) -> Option<&mut PoolProcesses> {
+        if self.releases.moved_in(plan, name).is_some() {
+            return None;
+        }
         let current = self.current.as_ref();
         let is_same = current.is_some_and(|current| has_same_pool(current, plan, name));
         let mut generations = self.generations.iter_mut();
@@ -125,6 +143,12 @@ impl Supervisor {
     pub(super) fn tell_kept(&self, number: u64, position: usize) {
         let what = "the site goes on with the PHP of the former configuration; the next reload \
                     tries again";
+        self.tell_of_left_out(number, position, what);
+    }
+
+    /// Says that a reload goes on with a site's former release.
+    fn tell_held_by_reload(&self, number: u64, position: usize) {
+        let what = "the reload begins again with the site's former release";
         self.tell_of_left_out(number, position, what);
     }
 

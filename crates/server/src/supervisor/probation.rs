@@ -4,19 +4,16 @@
 //! Until the probation is over, the former generation keeps the zygotes that stand by in it. PHP
 //! has started there with the former php.ini.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use howdah_config::Config;
-
 use super::Supervisor;
-use super::change::ChangeCause;
+use super::change::{ChangeCause, WantedPlan};
 use super::generation::{Generation, GenerationPhase};
 use super::generation_plan::GenerationPlan;
 use super::held_releases::HeldRelease;
 use super::service_manager::ServiceEvent;
 use crate::log::Level;
-use crate::observe::{FrontCounters, SiteErrors};
+use crate::observe::SiteErrors;
 
 /// Responses of a site before which its errors are not judged.
 const LEAST_RESPONSES: u64 = 10;
@@ -42,6 +39,9 @@ pub(super) struct Probation {
     /// A reload is on probation, with all sites. Otherwise new releases are.
     is_reload: bool,
     fallback: Fallback,
+    /// The responses of generations that the probation has left: a front that died, or one that
+    /// another release has replaced.
+    left: Vec<SiteErrors>,
 }
 
 /// The generation that serves again if the probation fails.
@@ -64,6 +64,35 @@ impl Probation {
     /// Returns whether the responses of a site are judged.
     fn judges(&self, site: &str) -> bool {
         self.is_reload || self.fallback.held.iter().any(|held| held.site == site)
+    }
+
+    /// The responses that are judged, where `present` are those of the generation that serves.
+    fn judged(&self, mut present: Vec<SiteErrors>) -> Vec<SiteErrors> {
+        for left in &self.left {
+            match present.iter_mut().find(|site| site.name == left.name) {
+                Some(site) => site.add(left),
+                None => present.push(left.clone()),
+            }
+        }
+        present.retain(|site| self.judges(&site.name));
+        present
+    }
+
+    /// Returns why the probation has failed with the responses that are judged; `None` if it has
+    /// not. Sites with fewer than `least` are not judged.
+    fn failure(&self, least: u64, judged: &[SiteErrors]) -> Option<String> {
+        failure((self.most_errors, least), &self.fallback.answers, judged)
+    }
+
+    /// Returns whether the generation is one to return to when another one replaces it at `now`:
+    /// its time is over, or its new releases have answered, and not with errors.
+    fn has_passed(&self, judged: &[SiteErrors], now: Instant) -> bool {
+        let has_answered = |held: &HeldRelease| {
+            judged.iter().any(|site| site.name == held.site && site.responses > 0)
+        };
+        let is_enough =
+            now >= self.until || !self.is_reload && self.fallback.held.iter().all(has_answered);
+        is_enough && self.failure(1, judged).is_none()
     }
 }
 
@@ -140,13 +169,17 @@ fn too_many_errors(most: u64, site: &SiteErrors) -> Option<u64> {
 
 /// Returns why a generation with the responses `present` has failed, where `former` are those of
 /// the generation before; `None` if it has not. Up to `most` percent of a site's responses may be
-/// server errors.
-fn failure(most: u64, former: &[SiteErrors], present: &[SiteErrors]) -> Option<String> {
+/// server errors. Sites with fewer than `least` responses are not judged.
+fn failure(
+    (most, least): (u64, u64),
+    former: &[SiteErrors],
+    present: &[SiteErrors],
+) -> Option<String> {
     let was_bad = |name: &str| {
         let mut former = former.iter().filter(|site| site.name == name);
         former.any(|site| too_many_errors(most, site).is_some())
     };
-    let enough = present.iter().filter(|site| site.responses >= LEAST_RESPONSES);
+    let enough = present.iter().filter(|site| site.responses >= least);
     let mut bad = enough.filter_map(|site| Some((site, too_many_errors(most, site)?)));
     let (SiteErrors { name, responses, errors, .. }, all) =
         bad.find(|(site, _)| !was_bad(&site.name))?;
@@ -172,15 +205,17 @@ impl Supervisor {
         match cause {
             // The same configuration in another generation.
             ChangeCause::FrontDied | ChangeCause::ListenerFound => {
-                self.probation.iter_mut().for_each(|probation| probation.number = number);
-                return;
+                return self.go_on_with_probation(number);
             }
             // The reload is on probation, and goes on to be.
             ChangeCause::NewRelease
                 if self.probation.as_ref().is_some_and(Probation::is_reload) =>
             {
-                self.probation.iter_mut().for_each(|probation| probation.number = number);
-                return;
+                return self.go_on_with_probation(number);
+            }
+            // A further release is not served or waits, and that on probation goes on to be.
+            ChangeCause::HeldRelease if self.probation.is_some() => {
+                return self.go_on_with_probation(number);
             }
             ChangeCause::Reload | ChangeCause::NewRelease => {}
             ChangeCause::Start
@@ -191,30 +226,51 @@ impl Supervisor {
             }
         }
         self.rolled_back = None;
+        let now = Instant::now();
+        let judged = self.judged().unwrap_or_default();
         // A generation that has not passed its own probation is nothing to return to.
-        let former = self.probation.take().map(|former| former.fallback);
+        let former = self.probation.take().filter(|former| !former.has_passed(&judged, now));
+        let former = former.map(|former| former.fallback);
         let fallback = former.or_else(|| self.fallback());
         let time = plan.config.probation.filter(|time| !time.is_zero());
         let (Some(time), Some(mut fallback)) = (time, fallback) else {
             return self.end_probation();
         };
-        let is_reload = cause == ChangeCause::Reload;
-        if !is_reload {
-            fallback.note_releases(new_releases);
+        fallback.note_releases(new_releases);
+        for former in &mut self.generations {
+            match former.number == fallback.number {
+                true => former.keeps_standbys = true,
+                false => former.end_kept_standbys(),
+            }
         }
-        if let Some(former) = self.generation(fallback.number) {
-            former.keeps_standbys = true;
-        }
-        let now = Instant::now();
         self.probation = Some(Probation {
             number,
             time,
             until: now + time,
             next: now + LOOK,
             most_errors: plan.config.probation_errors,
-            is_reload,
+            is_reload: cause == ChangeCause::Reload,
             fallback,
+            left: Vec::new(),
         });
+    }
+
+    /// Has the probation go on in another generation.
+    fn go_on_with_probation(&mut self, number: u64) {
+        let left = self.judged();
+        if let Some(probation) = &mut self.probation {
+            probation.number = number;
+            probation.left = left.unwrap_or_default();
+        }
+    }
+
+    /// The responses that a probation judges; `None` without one.
+    fn judged(&self) -> Option<Vec<SiteErrors>> {
+        let probation = self.probation.as_ref()?;
+        let on_probation = self.generations.iter().find(|one| one.number == probation.number);
+        let counters = on_probation.and_then(|generation| generation.counters.as_ref());
+        let present = counters.map(|counters| counters.server_errors());
+        Some(probation.judged(present.unwrap_or_default()))
     }
 
     /// The generation that serves; `None` if this program has not started it.
@@ -285,20 +341,12 @@ impl Supervisor {
         if self.probation_due().is_none_or(|due| now < due) {
             return;
         }
-        let Some(probation) = &mut self.probation else {
+        let Some((probation, judged)) = self.probation.as_ref().zip(self.judged()) else {
             return;
         };
-        probation.next = now + LOOK;
         let (number, is_over) = (probation.number, now >= probation.until);
-        let on_probation = self.generations.iter().find(|one| one.number == number);
-        let counters = on_probation.and_then(|generation| generation.counters.as_ref());
-        let (most, former) = (probation.most_errors, &probation.fallback.answers);
-        let judged = |counters: &Arc<FrontCounters>| {
-            let mut sites = counters.server_errors();
-            sites.retain(|site| probation.judges(&site.name));
-            sites
-        };
-        let failure = counters.and_then(|now| failure(most, former, &judged(now)));
+        let failure = probation.failure(LEAST_RESPONSES, &judged);
+        self.probation.iter_mut().for_each(|probation| probation.next = now + LOOK);
         match failure {
             Some(why) => self.roll_back(&why),
             None if is_over => {
@@ -315,11 +363,11 @@ impl Supervisor {
 
     /// Lets the former configuration serve again.
     fn roll_back(&mut self, why: &str) {
-        let Some(Probation { number, fallback, .. }) = self.probation.take() else {
+        let Some(Probation { number, mut fallback, is_reload, .. }) = self.probation.take() else {
             return;
         };
         let former = fallback.number;
-        let what = match fallback.held.is_empty() {
+        let what = match is_reload {
             true => format!(
                 "generation {number} is rolled back to generation {former}: {why}; the \
                  configuration files are as they are: correct them, and reload again"
@@ -328,9 +376,14 @@ impl Supervisor {
         };
         self.say(Level::Error, &what);
         self.tell_manager(ServiceEvent::Status, &what);
-        if !fallback.held.is_empty() {
+        fallback.held.iter_mut().for_each(|one| why.clone_into(&mut one.why));
+        let held = self.held_after_return(&mut fallback);
+        if !held.is_empty() {
             self.rolled_back = Some(what);
-            return self.hold_failed(fallback, why);
+            let mut wanted = WantedPlan::again(&fallback.plan);
+            wanted.hold(held);
+            wanted.spares_of = Some(former);
+            return self.begin_held(wanted);
         }
         let former = self.generation(fallback.number);
         let spares = former.map(Generation::take_spares).unwrap_or_default();
@@ -340,11 +393,17 @@ impl Supervisor {
         self.begin_with(ChangeCause::RollBack, spares);
     }
 
-    /// Serves former releases again, because new ones have failed.
-    fn hold_failed(&mut self, fallback: Fallback, why: &str) {
-        let Fallback { number, plan, mut held, .. } = fallback;
-        held.iter_mut().for_each(|one| why.clone_into(&mut one.why));
-        self.hold(Config::clone(&plan.config), held, Some(number));
+    /// The releases that the former configuration must not serve: those that have failed with the
+    /// one on probation, and those that have come meanwhile and are not served.
+    fn held_after_return(&self, fallback: &mut Fallback) -> Vec<HeldRelease> {
+        let mut held = std::mem::take(&mut fallback.held);
+        let present = self.current.iter().flat_map(|current| &current.held);
+        let is_new = |one: &&HeldRelease| {
+            held.iter().all(|new| new.site != one.site) && !fallback.plan.held.contains(one)
+        };
+        let others: Vec<HeldRelease> = present.filter(is_new).cloned().collect();
+        held.extend(others);
+        held
     }
 
     /// Describes the probation, or how it ended, for `howdah status`.
@@ -412,11 +471,14 @@ mod tests {
             // Not those of scripts.
             (vec![made("well", 1000, 10, 20)], false),
         ] {
-            let failure = failure(50, &former, &present);
+            let failure = failure((50, LEAST_RESPONSES), &former, &present);
             assert_eq!(failure.is_some(), fails, "{present:?}: {failure:?}");
         }
         let none_at_all = [site("well", 10, 1)];
-        assert!(failure(0, &former, &none_at_all).is_none(), "it had errors before");
-        assert!(failure(0, &[], &none_at_all).is_some());
+        assert!(
+            failure((0, LEAST_RESPONSES), &former, &none_at_all).is_none(),
+            "it had errors before"
+        );
+        assert!(failure((0, LEAST_RESPONSES), &[], &none_at_all).is_some());
     }
 }

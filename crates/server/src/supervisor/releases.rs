@@ -6,7 +6,8 @@
 //!
 //! Changes of a site's link wait where they are many ([`ReleasePace`]), and where the generations
 //! that former ones have retired still have requests
-//! ([`has_retired_enough`](Supervisor::has_retired_enough)). Both are told.
+//! ([`has_retired_enough`](Supervisor::has_retired_enough)). Both are told. Meanwhile the former
+//! release is served by its own path ([`HoldKind::Waiting`]).
 //!
 //! A new generation serves a site with PHP, too, when its root answers whose file system hung.
 
@@ -21,7 +22,7 @@ use self::pace::ReleasePace;
 use super::Supervisor;
 use super::change::ChangeCause;
 use super::generation_plan::GenerationPlan;
-use super::held_releases::HeldRelease;
+use super::held_releases::{HeldRelease, HoldKind};
 use super::survey::{self, PathAnswer, PathState, Survey, SurveyAnswers, written_root};
 use crate::log::Level;
 
@@ -58,6 +59,8 @@ struct Release {
     pace: ReleasePace,
     /// The folder that the links lead to, while that release has to wait.
     waiting: Option<PathBuf>,
+    /// `served` is served, wherever the links lead.
+    is_pinned: bool,
 }
 
 /// Why a release has to wait.
@@ -69,14 +72,21 @@ enum ReleaseWait {
     Retired,
 }
 
+impl ReleaseWait {
+    /// Returns whether the wait is no longer than it takes to notice a change.
+    fn is_short(self, now: Instant) -> bool {
+        matches!(self, ReleaseWait::Often(due) if due <= now + LOOK)
+    }
+}
+
 /// A change of a site's root, to be told and perhaps served.
 #[derive(Debug)]
 struct RootNews {
     site: String,
     level: Level,
     what: String,
-    /// A new generation has to serve the site.
-    is_release: bool,
+    /// A new generation has to serve the new release, or to keep the former one.
+    change: Option<ChangeCause>,
 }
 
 impl Release {
@@ -88,8 +98,46 @@ impl Release {
             served,
             refused,
             why: String::new(),
-            is_whole: true,
+            kind: HoldKind::Refused,
         })
+    }
+
+    /// The document root of a site in a plan; `None` if its path has no links, and has answered.
+    fn of(site: &SiteSettings, plan: &GenerationPlan) -> Option<Release> {
+        let GenerationPlan { answers, held, .. } = plan;
+        let has_php = site.php.is_some();
+        let of = |root: &Path, real: Option<PathBuf>, missing| Release {
+            site: site.name.clone(),
+            root: root.to_owned(),
+            served: real.clone().filter(|_| has_php),
+            real,
+            missing,
+            has_php,
+            pace: ReleasePace::default(),
+            waiting: None,
+            is_pinned: false,
+        };
+        if let Some(held) = held.iter().find(|held| held.site == site.name) {
+            let release = of(&held.root, Some(held.known().to_owned()), None);
+            return Some(Release {
+                served: Some(held.served.clone()),
+                waiting: (held.kind == HoldKind::Waiting).then(|| held.refused.clone()),
+                is_pinned: held.kind != HoldKind::HalfRefused,
+                ..release
+            });
+        }
+        let root = written_root(site);
+        if answers.silence(root).is_some() {
+            return has_php.then(|| of(root, None, None));
+        }
+        let RootTemplate::Fixed(root) = &site.root else {
+            return None;
+        };
+        let answer = answers.of(root)?;
+        match complete(answer) {
+            Some(real) => (real != *root).then(|| of(root, Some(real), None)),
+            None => Some(of(root, None, Some(missing_root(root, answer)?))),
+        }
     }
 
     /// Why the next release has to wait; `None` if it may be served now. `is_full`: the generations
@@ -113,7 +161,11 @@ impl Release {
             }
         };
         let (root, real) = (self.root.display(), real.display());
-        format!("{root} leads to {real} now: {why}; `howdah reload` serves it at once")
+        let kept = match &self.served {
+            Some(served) => format!("until then {} is served; ", served.display()),
+            None => String::new(),
+        };
+        format!("{root} leads to {real} now: {why}; {kept}`howdah reload` serves it at once")
     }
 
     /// Takes a new answer about the root. Returns what is new. `is_full` is as in
@@ -130,7 +182,7 @@ impl Release {
         let what = match (&real, &self.real) {
             (None, _) if has_answered => {
                 let what = self.missing.clone().filter(|_| self.missing != former)?;
-                return Some(self.news(Level::Error, what, false));
+                return Some(self.news(Level::Error, what, None));
             }
             (Some(real), Some(known)) if real == known => return self.is_back(former),
             (Some(real), Some(known)) => format!(
@@ -151,26 +203,35 @@ impl Release {
         if let Some(why) = self.wait(now, is_full) {
             let what = self.describe_wait(&real, why, now);
             let is_told = self.waiting.replace(real).is_some();
-            return (!is_told).then(|| self.news(Level::Notice, what, false));
+            let pins = self.held_while_waiting().is_some() && !why.is_short(now);
+            let change = pins.then_some(ChangeCause::HeldRelease);
+            return (!is_told).then(|| self.news(Level::Notice, what, change));
         }
         self.real = Some(real);
         self.waiting = None;
         self.pace.note(now);
-        Some(self.news(Level::Notice, what, true))
+        Some(self.news(Level::Notice, what, Some(ChangeCause::NewRelease)))
+    }
+
+    /// The release that has to wait, if the former one is to be kept meanwhile and is not yet.
+    fn held_while_waiting(&self) -> Option<HeldRelease> {
+        let waiting = self.waiting.as_ref().filter(|_| !self.is_pinned)?;
+        let held = self.held(self.served.clone()?, waiting.clone())?;
+        Some(HeldRelease { kind: HoldKind::Waiting, ..held })
     }
 
     /// The root leads to a folder, after it was missing for the reason `former`.
     fn is_back(&self, former: Option<String>) -> Option<RootNews> {
         let what = format!("its root {} is there again", self.root.display());
-        former.map(|_| self.news(Level::Notice, what, false))
+        former.map(|_| self.news(Level::Notice, what, None))
     }
 
-    fn news(&self, level: Level, what: String, is_release: bool) -> RootNews {
+    fn news(&self, level: Level, what: String, change: Option<ChangeCause>) -> RootNews {
         RootNews {
             site: self.site.clone(),
             level,
             what,
-            is_release,
+            change,
         }
     }
 }
@@ -178,40 +239,8 @@ impl Release {
 impl Releases {
     /// The document roots of a plan whose paths have links, and those that have not answered.
     pub(super) fn of(plan: &GenerationPlan) -> Releases {
-        let GenerationPlan { config, answers, held, .. } = plan;
-        let release = |site: &SiteSettings| {
-            let has_php = site.php.is_some();
-            let of = |root: &Path, real: Option<PathBuf>, missing| Release {
-                site: site.name.clone(),
-                root: root.to_owned(),
-                served: real.clone().filter(|_| has_php),
-                real,
-                missing,
-                has_php,
-                pace: ReleasePace::default(),
-                waiting: None,
-            };
-            if let Some(held) = held.iter().find(|held| held.site == site.name) {
-                let release = of(&held.root, Some(held.refused.clone()), None);
-                return Some(Release {
-                    served: Some(held.served.clone()),
-                    ..release
-                });
-            }
-            let root = written_root(site);
-            if answers.silence(root).is_some() {
-                return has_php.then(|| of(root, None, None));
-            }
-            let RootTemplate::Fixed(root) = &site.root else {
-                return None;
-            };
-            let answer = answers.of(root)?;
-            match complete(answer) {
-                Some(real) => (real != *root).then(|| of(root, Some(real), None)),
-                None => Some(of(root, None, Some(missing_root(root, answer)?))),
-            }
-        };
-        let sites: Vec<_> = config.sites.iter().filter_map(release).collect();
+        let sites = plan.config.sites.iter();
+        let sites: Vec<_> = sites.filter_map(|site| Release::of(site, plan)).collect();
         let due = (!sites.is_empty()).then(|| Instant::now() + LOOK);
         Releases { sites, due, ..Releases::default() }
     }
@@ -239,6 +268,20 @@ impl Releases {
         Some((served(former)?, served(self)?))
     }
 
+    /// The release of a site in `plan`, where this is another one than the one that is served;
+    /// `None` also if the site has no links.
+    pub(super) fn moved_in(&self, plan: &GenerationPlan, site: &str) -> Option<HeldRelease> {
+        let former = self.sites.iter().find(|release| release.site == site)?.served.clone()?;
+        let settings = plan.config.sites.iter().find(|settings| settings.name == site)?;
+        let release = Release::of(settings, plan)?;
+        release.held(former, release.served.clone()?)
+    }
+
+    /// The releases that have to wait, and whose former ones are to be kept meanwhile.
+    pub(super) fn waiting(&self) -> Vec<HeldRelease> {
+        self.sites.iter().filter_map(Release::held_while_waiting).collect()
+    }
+
     /// Returns whether the link of a site leads to this folder.
     pub(super) fn leads_to(&self, site: &str, real: &Path) -> bool {
         let mut sites = self.sites.iter().filter(|release| release.site == site);
@@ -253,10 +296,17 @@ impl Releases {
             .collect()
     }
 
-    /// The releases that are served from now on, in place of those of `former`.
+    /// The releases that are served from now on, in place of those of `former`. Another root in the
+    /// configuration is no release.
     pub(super) fn since(&self, former: &Releases) -> Vec<HeldRelease> {
+        let had_root = |one: &Release| {
+            former
+                .sites
+                .iter()
+                .any(|former| former.site == one.site && former.root == one.root)
+        };
         let moved = |one: &Release| {
-            let (from, to) = self.moved(former, &one.site)?;
+            let (from, to) = self.moved(former, &one.site).filter(|_| had_root(one))?;
             one.held(from.to_owned(), to.to_owned())
         };
         self.sites.iter().filter_map(moved).collect()
@@ -382,15 +432,15 @@ fn complete(answer: &PathAnswer) -> Option<PathBuf> {
 }
 
 impl Supervisor {
-    /// Starts a new generation if a site has a new release.
+    /// Starts a new generation if a site has a new release, or one that has to wait.
     pub(super) fn look_at_releases(&mut self, now: Instant) {
         if self.stopping || self.is_changing() {
             return;
         }
         let mut releases = std::mem::take(&mut self.releases);
         let news = releases.look(now, |site| self.has_retired_enough(site));
-        let is_release = |one: &&RootNews| one.is_release;
-        releases.announced = news.iter().filter(is_release).map(|one| one.site.clone()).collect();
+        let is_change = |one: &&RootNews| one.change.is_some();
+        releases.announced = news.iter().filter(is_change).map(|one| one.site.clone()).collect();
         self.releases = releases;
         for RootNews { site, level, what, .. } in &news {
             self.say_of(*level, site, what);
@@ -398,8 +448,11 @@ impl Supervisor {
         if !news.is_empty() {
             self.tell_missing_roots();
         }
-        if news.iter().any(|one| one.is_release) {
+        let causes = |cause| news.iter().any(|one| one.change == Some(cause));
+        if causes(ChangeCause::NewRelease) {
             self.begin(ChangeCause::NewRelease);
+        } else if causes(ChangeCause::HeldRelease) {
+            self.hold_waiting();
         }
     }
 

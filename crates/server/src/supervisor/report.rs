@@ -129,6 +129,9 @@ impl Supervisor {
                 let _ = write!(text, "\nwarning: site {}: {mistake}", pool.name);
             }
         }
+        for held in self.describe_held() {
+            let _ = write!(text, "\n{held}");
+        }
         let warnings = self.current.as_ref().map_or(&[][..], |current| &current.warnings);
         for warning in warnings.iter().take(MOST_WARNINGS) {
             let _ = write!(text, "\nwarning: {warning}");

@@ -5,6 +5,7 @@ mod failures;
 mod figures;
 mod functions;
 mod headers;
+mod held_releases;
 mod output;
 mod preload;
 mod ranges;

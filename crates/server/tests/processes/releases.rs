@@ -116,13 +116,19 @@ fn a_site_that_changes_its_link_cuts_off_no_request_of_another_one() {
     // `drain_timeout` is over, also for the last generation that was retired.
     std::thread::sleep(Duration::from_secs(3));
     assert!(status(&file).contains(" is draining after a new release of one; "));
-    // No further generation is started for the site. The administrator may have one.
+    // One further generation keeps release 4, and no other one is started for the site. The
+    // administrator may have one.
     deploy(&folder, "1");
     server.wait_for_log("releases/1 now: it is served when a generation has ended");
+    server.wait_for_log("the former release is kept; serving");
+    wait_until("it is kept", || status(&file).contains("generation 5 is serving"));
+    deploy(&folder, "2");
+    deploy(&folder, "1");
+    std::thread::sleep(Duration::from_secs(3));
     let told = status(&file);
     assert!(told.contains("site one: "), "{told}");
     assert!(told.contains("releases/1 now: it is served when"), "{told}");
-    assert_eq!(told.matches("generation ").count(), 4 + 1, "{told}");
+    assert_eq!(told.matches("generation ").count(), 5 + 1, "{told}");
     folder.file("two/end", "");
     for request in slow {
         let answer = request.finish();
@@ -130,7 +136,7 @@ fn a_site_that_changes_its_link_cuts_off_no_request_of_another_one() {
     }
     wait_until("the former ones end", || status(&file).matches(" is draining").count() == 0);
     server.signal(SIGHUP);
-    wait_until("it is served", || !status(&file).contains("generation 4 is serving"));
+    wait_until("it is served", || !status(&file).contains("generation 5 is serving"));
     assert!(!status(&file).contains("releases/1 now: "));
     server.stop();
 }

@@ -55,7 +55,10 @@ impl Supervisor {
                 let what = "no generation serves the former release again, and what was served \
                             goes on";
                 self.rolled_back = None;
-                self.end_probation();
+                // Another release may be on probation.
+                if self.probation.is_none() {
+                    self.end_probation();
+                }
                 self.note_half_served();
                 self.say_lines(what, &reason);
                 for told in self.describe_held() {

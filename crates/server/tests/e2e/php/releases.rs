@@ -11,7 +11,7 @@ use crate::support::{Folder, Setup, has_php, is_root, status, wait_until};
 const INDEX: &str = "<?php require 'lib.php'; require __DIR__ . '/sub/more.php';
                      echo basename(__DIR__), lib(), more();";
 
-fn release(folder: &Folder, number: &str) {
+pub(super) fn release(folder: &Folder, number: &str) {
     folder.file(&format!("releases/{number}/index.php"), INDEX);
     folder.file(
         &format!("releases/{number}/lib.php"),
@@ -24,7 +24,7 @@ fn release(folder: &Folder, number: &str) {
     folder.file(&format!("releases/{number}/note.txt"), number);
 }
 
-fn site(folder: &Folder, php: &str) -> Setup {
+pub(super) fn site(folder: &Folder, php: &str) -> Setup {
     for number in ["1", "2"] {
         release(folder, number);
     }
@@ -38,7 +38,7 @@ fn site(folder: &Folder, php: &str) -> Setup {
 }
 
 /// Lets the link lead to another release, as `ln -sfn` and `mv -T` do.
-fn deploy(folder: &Folder, number: &str) {
+pub(super) fn deploy(folder: &Folder, number: &str) {
     let next = folder.path().join("next");
     symlink(format!("releases/{number}"), &next).unwrap();
     std::fs::rename(next, folder.path().join("current")).unwrap();
@@ -155,7 +155,7 @@ fn a_release_that_answers_with_server_errors_is_rolled_back() {
 }
 
 /// `release_error` of the site.
-fn told_of_release(folder: &Folder) -> Option<String> {
+pub(super) fn told_of_release(folder: &Folder) -> Option<String> {
     let file = folder.path().join("howdah.toml").display().to_string();
     let (code, told, errors) = Setup::with(&["status", "--json", "--config", &file]).run();
     assert_eq!(code, Some(0), "{errors}");
@@ -164,7 +164,7 @@ fn told_of_release(folder: &Folder) -> Option<String> {
 }
 
 /// The head and the content of `/readyz`.
-fn ready(folder: &Folder) -> (String, String) {
+pub(super) fn ready(folder: &Folder) -> (String, String) {
     let mut stream = UnixStream::connect(folder.path().join("control")).unwrap();
     stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: howdah\r\n\r\n").unwrap();
     let mut answer = String::new();
