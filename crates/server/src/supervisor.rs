@@ -161,6 +161,8 @@ struct Supervisor {
     inherited_lists: Vec<InheritedList>,
     /// What the former program has measured of the memory of workers.
     inherited_measurements: Vec<PoolMeasurement>,
+    /// The releases that the former program has not served.
+    inherited_held: Vec<HeldRelease>,
     /// The files of the program that this one has replaced.
     inherited_files: FormerFiles,
     ticket_keys: TicketKeys,

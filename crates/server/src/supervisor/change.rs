@@ -308,7 +308,9 @@ impl Supervisor {
             }
             _ => {
                 let config = self.plan.load().map_err(CommandError::Config)?;
-                NextPlan::Wanted(Box::new(WantedPlan::of(config)))
+                let mut wanted = WantedPlan::of(config);
+                wanted.hold_inherited(std::mem::take(&mut self.inherited_held));
+                NextPlan::Wanted(Box::new(wanted))
             }
         })
     }

@@ -5,6 +5,8 @@
 //! has led to, with the zygotes that stood by, in which PHP had started before. It does so until
 //! the link changes again, a reload tries the release again, or the wait is over.
 
+pub(super) mod handover;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 

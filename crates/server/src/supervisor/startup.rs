@@ -170,6 +170,7 @@ impl Supervisor {
             releases: Releases::default(),
             inherited_lists: Vec::new(),
             inherited_measurements: Vec::new(),
+            inherited_held: Vec::new(),
             inherited_files: FormerFiles::default(),
             ticket_keys: TicketKeys::default(),
             ticket_keys_due: None,
@@ -219,6 +220,7 @@ impl Supervisor {
             lists,
             pool_memory,
             measurements,
+            held,
             closed,
             authorities,
             pairs,
@@ -226,6 +228,7 @@ impl Supervisor {
         self.inherited_lists = lists;
         self.environment.pool_memory.inherit(pool_memory);
         self.inherited_measurements = measurements;
+        self.inherited_held = held;
         self.inherited_files.closed = closed;
         if let Some(memory) = pairs {
             self.inherited_files.pairs = front_protocol::read_pairs(memory)?;

@@ -30,6 +30,7 @@
 //! worker-memory 9437184 1048576 7 8 shop
 //!                                     bytes of a worker at rest and of a script, numbers of PHP's
 //!                                     settings and of what the pool ran, name
+//! held refused shop…                  a release that is not served: site, folders, reason
 //! closed shop                         name of a site whose certificates cannot be used
 //! authorities 13 /etc/ssl/clients.pem descriptor of a memory file with the content of that file
 //! pairs 14                            descriptor of a memory file with certificates and keys
@@ -52,6 +53,7 @@ use howdah_sys::seqpacket::SeqPacket;
 use howdah_sys::shared_memory::SharedMemorySpace;
 
 use super::environment::{Environment, variable};
+use super::held_releases::{HeldRelease, handover};
 use super::pool_memory;
 use super::worker_memory::{self, PoolMeasurement};
 use crate::observe::Totals;
@@ -77,6 +79,8 @@ pub(super) struct Inheritance {
     /// By the name of the pool.
     pub(super) pool_memory: Vec<(String, SharedMemorySpace)>,
     pub(super) measurements: Vec<PoolMeasurement>,
+    /// The releases that are not served.
+    pub(super) held: Vec<HeldRelease>,
     /// The names of the sites that are closed.
     pub(super) closed: Vec<String>,
     /// The authorities of clients in memory files, and the names of the files that they are from.
@@ -324,6 +328,10 @@ impl Inheritance {
                     subject: words.parse()?,
                     pool: words.rest().to_string_lossy().into_owned(),
                 });
+            }
+            word if word == handover::WORD.as_bytes() => {
+                let kind = words.next();
+                self.held.push(HeldRelease::decode(kind, words.rest()).ok_or_else(malformed)?);
             }
             b"closed" => self.closed.push(words.rest().to_string_lossy().into_owned()),
             b"authorities" => {

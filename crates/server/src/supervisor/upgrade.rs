@@ -24,7 +24,7 @@ use super::listeners::BoundListener;
 use super::pool::PoolProcesses;
 use super::service_manager::ServiceEvent;
 use super::takeover::{self, FrontPlace, Handover, InheritedGeneration, InheritedList};
-use super::{Supervisor, USUAL_DRAIN, pool_memory};
+use super::{Supervisor, USUAL_DRAIN, held_releases, pool_memory};
 use crate::log::Level;
 use crate::tls::PairText;
 
@@ -276,6 +276,8 @@ impl Supervisor {
         }
         pool_memory::hand_over(&pool_memory, &mut handover)?;
         self.hand_over_measurements(&mut handover)?;
+        let held = self.current.as_ref().map_or(&[][..], |current| &current.held);
+        held_releases::handover::hand_over(held, &mut handover)?;
         for name in &files.closed {
             handover.line(&["closed"], &[], OsStr::new(name))?;
         }

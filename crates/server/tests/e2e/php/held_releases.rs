@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+use howdah_sys::signal::SIGUSR2;
+
 use super::releases::{deploy, ready, release, site, told_of_release};
 use crate::support::{Folder, Server, Setup, has_php, status, wait_until};
 
@@ -89,6 +91,33 @@ fn a_reload_does_not_mix_a_release_that_does_not_start_with_the_former_one() {
     serves_all_of(&server, "1");
     let why = told_of_release(&folder).expect("a reason");
     assert!(why.contains("releases/1 is served until "), "{why}");
+    server.stop();
+}
+
+#[test]
+fn a_new_program_goes_on_with_the_former_release_where_the_new_one_does_not_start() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::new();
+    let server = preloading_site(&folder).start();
+    let file = config_of(&folder);
+    wait_until("a zygote stands by", || status(&file).contains(" stands by,"));
+    deploy(&folder, "4");
+    server.wait_for_log("the former release is kept; serving");
+    let front = server.front();
+    server.signal(SIGUSR2);
+    server.wait_for_log("taken over; serving");
+    wait_until("the former front has ended", || !front.lives());
+    serves_all_of(&server, "1");
+    let why = told_of_release(&folder).expect("a reason");
+    assert!(why.contains("releases/4 is not served: ") && why.contains("no start"), "{why}");
+    release(&folder, "2");
+    folder.file("releases/2/preload.php", "<?php");
+    deploy(&folder, "2");
+    wait_until("the next one is served", || told_of_release(&folder).is_none());
+    wait_until("its PHP is", || server.get("/").text() == "222");
+    serves_all_of(&server, "2");
     server.stop();
 }
 
