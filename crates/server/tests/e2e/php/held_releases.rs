@@ -179,6 +179,36 @@ fn a_failing_release_does_not_lead_back_to_one_that_has_failed_a_few_times() {
 }
 
 #[test]
+fn a_reload_that_serves_a_failing_release_leads_back_to_the_former_one() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::new();
+    let server = site(&folder, "").start();
+    let file = config_of(&folder);
+    release(&folder, "3");
+    folder.file("releases/3/index.php", FAILS);
+    let front = server.front();
+    deploy(&folder, "2");
+    wait_until("the release is served", || !front.lives());
+    deploy(&folder, "1");
+    wait_until("it is served again", || {
+        server.log().matches("a new release; serving").count() == 2
+    });
+    // The release may wait: the reload serves it at once.
+    deploy(&folder, "3");
+    let (code, told, errors) = Setup::with(&["reload", "--config", file.to_str().unwrap()]).run();
+    assert_eq!(code, Some(0), "{told}{errors}");
+    visit_until_logged(&server, "responses of site default");
+    let why = || told_of_release(&folder).unwrap_or_default();
+    wait_until("it is held", || why().contains("releases/3 is not served: "));
+    assert!(why().contains("releases/1 is served until "), "{}", why());
+    wait_until("the former one answers", || server.get("/").status == 200);
+    serves_all_of(&server, "1");
+    server.stop();
+}
+
+#[test]
 fn the_former_release_is_served_whole_while_a_further_one_has_to_wait() {
     if !has_php() {
         return;
