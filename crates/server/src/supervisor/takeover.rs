@@ -27,9 +27,7 @@
 //! lender 12 0123456789abcdef          descriptor to write that pool's log, number of its settings
 //! scripts 33 12 shop                  user, descriptor of a pipe with a list of scripts, name
 //! shared-memory 13 14 15 shop         descriptors of a pool's shared memory, name
-//! worker-memory 9437184 1048576 7 8 shop
-//!                                     bytes of a worker at rest and of a script, numbers of PHP's
-//!                                     settings and of what the pool ran, name
+//! worker-memory 9437184 1024 7 8 shop numbers of a [`PoolMeasurement`], name
 //! held refused shop…                  a release that is not served: site, folders, reason
 //! closed shop                         name of a site whose certificates cannot be used
 //! authorities 13 /etc/ssl/clients.pem descriptor of a memory file with the content of that file
@@ -45,7 +43,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
-use howdah_php::MeasuredMemory;
 use howdah_sys::descriptor;
 use howdah_sys::memory;
 use howdah_sys::process::{self, Pid};
@@ -318,16 +315,8 @@ impl Inheritance {
                 self.pool_memory.push((pool, SharedMemorySpace::from_descriptors(space)));
             }
             word if word == worker_memory::WORD.as_bytes() => {
-                let measured = MeasuredMemory {
-                    resting: words.parse()?,
-                    script: words.parse()?,
-                    settings: words.parse()?,
-                };
-                self.measurements.push(PoolMeasurement {
-                    measured,
-                    subject: words.parse()?,
-                    pool: words.rest().to_string_lossy().into_owned(),
-                });
+                let numbers = [words.parse()?, words.parse()?, words.parse()?, words.parse()?];
+                self.measurements.push(PoolMeasurement::new(numbers, words.rest()));
             }
             word if word == handover::WORD.as_bytes() => {
                 let kind = words.next();

@@ -29,6 +29,18 @@ pub(super) struct PoolMeasurement {
     pub(super) measured: MeasuredMemory,
 }
 
+impl PoolMeasurement {
+    /// The measurement that another program has written as these numbers: bytes of a worker at rest
+    /// and of a script, a number of PHP's settings, and one of what the pool ran.
+    pub(super) fn new([resting, script, settings, subject]: [u64; 4], pool: &OsStr) -> Self {
+        PoolMeasurement {
+            pool: pool.to_string_lossy().into_owned(),
+            subject,
+            measured: MeasuredMemory { resting, script, settings },
+        }
+    }
+}
+
 /// Makes the numbers of a front with so many sites. They begin with what was measured before.
 ///
 /// # Errors
