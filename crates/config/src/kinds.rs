@@ -17,6 +17,7 @@ mod spans;
 mod tables;
 mod tls;
 mod upstreams;
+mod words;
 
 use std::marker::PhantomData;
 

@@ -4,6 +4,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::names::text_kind;
+use super::words::word_kind;
 use super::{ValueError, ValueKind, quoted, read_string};
 use crate::diagnostic::MistakeCollector;
 use crate::values::AcmeChallenge;
@@ -56,32 +57,8 @@ text_kind!(
     }
 );
 
-/// A challenge of ACME.
-pub(crate) struct Challenge;
-
-impl ValueKind for Challenge {
-    type Value = AcmeChallenge;
-
-    fn name() -> String {
-        "`\"http-01\"`, `\"tls-alpn-01\"` or `\"dns-01\"`".to_owned()
-    }
-
-    fn show(value: &AcmeChallenge) -> String {
-        quoted(value.name())
-    }
-
-    fn read(
-        value: &Spanned<DeValue<'_>>,
-        report: &mut MistakeCollector<'_>,
-    ) -> Option<AcmeChallenge> {
-        read_string(value, report, &Self::name(), |text| {
-            let mut known = AcmeChallenge::ALL.into_iter();
-            known.find(|challenge| challenge.name() == text).ok_or_else(|| {
-                ValueError::new(
-                    format!("`{text}` is not a challenge"),
-                    format!("give {}", Self::name()),
-                )
-            })
-        })
-    }
-}
+word_kind!(
+    /// A challenge of ACME.
+    Challenge, AcmeChallenge, "is not a challenge",
+    AcmeChallenge::ALL.map(|challenge| (challenge.name(), challenge))
+);

@@ -3,6 +3,7 @@
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::names::text_kind;
 use super::tables::{Table, read_pairs, show_pairs};
 use super::{ValueError, ValueKind, quoted, read_string, wrong_type};
 use crate::diagnostic::MistakeCollector;
@@ -74,26 +75,10 @@ impl ValueKind for FieldTable {
     }
 }
 
-/// The name of a field.
-pub(crate) struct FieldName;
-
-impl ValueKind for FieldName {
-    type Value = String;
-
-    fn name() -> String {
-        "names of fields".to_owned()
-    }
-
-    fn show(value: &String) -> String {
-        quoted(value)
-    }
-
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
-        read_string(value, report, "the name of a field", |text| {
-            check_name(text).map(|()| text.to_owned())
-        })
-    }
-}
+text_kind!(
+    /// The name of a field.
+    FieldName, "names of fields" => "the name of a field", check_name
+);
 
 /// Refuses what is no name, and the fields that belong to the server.
 fn check_name(name: &str) -> Result<(), ValueError> {
@@ -113,67 +98,39 @@ fn check_name(name: &str) -> Result<(), ValueError> {
     Ok(())
 }
 
-/// The names of files, or paths.
-pub(crate) struct NameGlob;
-
-impl ValueKind for NameGlob {
-    type Value = String;
-
-    fn name() -> String {
-        "patterns of names or paths".to_owned()
+text_kind!(
+    /// The names of files, or paths.
+    NameGlob, "patterns of names or paths" => "a pattern such as `\"*.css\"`", |text| {
+        let is_path = text.starts_with('/') || !text.contains('/');
+        let is_plain = !text.chars().any(char::is_control) && text.len() <= LONGEST_PATTERN;
+        if text.is_empty() || !is_path || !is_plain {
+            return Err(ValueError::new(
+                format!("`{text}` is neither a name nor a path"),
+                "give a name without `/`, as `*.css`, or a path that begins with `/`, as \
+                 `/assets/**`",
+            ));
+        }
+        Ok(())
     }
+);
 
-    fn show(value: &String) -> String {
-        quoted(value)
+text_kind!(
+    /// Media types.
+    TypeGlob, "media types" => "a media type such as `\"image/*\"`", |text| {
+        let is_part = |part: &str| {
+            let is_token = |byte| u8::is_ascii_alphanumeric(&byte) || b"-+._*".contains(&byte);
+            !part.is_empty() && part.bytes().all(is_token)
+        };
+        let parts = text.split_once('/');
+        if text.len() > 100 || !parts.is_some_and(|(one, two)| is_part(one) && is_part(two)) {
+            return Err(ValueError::new(
+                format!("`{text}` is not a media type"),
+                "give a type such as `text/css`, or all of a kind, as `image/*`",
+            ));
+        }
+        Ok(())
     }
-
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
-        read_string(value, report, "a pattern such as `\"*.css\"`", |text| {
-            let is_path = text.starts_with('/') || !text.contains('/');
-            let is_plain = !text.chars().any(char::is_control) && text.len() <= LONGEST_PATTERN;
-            if text.is_empty() || !is_path || !is_plain {
-                return Err(ValueError::new(
-                    format!("`{text}` is neither a name nor a path"),
-                    "give a name without `/`, as `*.css`, or a path that begins with `/`, as \
-                     `/assets/**`",
-                ));
-            }
-            Ok(text.to_owned())
-        })
-    }
-}
-
-/// Media types.
-pub(crate) struct TypeGlob;
-
-impl ValueKind for TypeGlob {
-    type Value = String;
-
-    fn name() -> String {
-        "media types".to_owned()
-    }
-
-    fn show(value: &String) -> String {
-        quoted(value)
-    }
-
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
-        read_string(value, report, "a media type such as `\"image/*\"`", |text| {
-            let is_part = |part: &str| {
-                let is_token = |byte| u8::is_ascii_alphanumeric(&byte) || b"-+._*".contains(&byte);
-                !part.is_empty() && part.bytes().all(is_token)
-            };
-            let parts = text.split_once('/');
-            if text.len() > 100 || !parts.is_some_and(|(one, two)| is_part(one) && is_part(two)) {
-                return Err(ValueError::new(
-                    format!("`{text}` is not a media type"),
-                    "give a type such as `text/css`, or all of a kind, as `image/*`",
-                ));
-            }
-            Ok(text.to_owned())
-        })
-    }
-}
+);
 
 /// Pages by status.
 pub(crate) struct ErrorPages;
@@ -221,34 +178,20 @@ impl ValueKind for ErrorPages {
     }
 }
 
-/// The name of a charset.
-pub(crate) struct Charset;
-
-impl ValueKind for Charset {
-    type Value = String;
-
-    fn name() -> String {
-        "a charset".to_owned()
+text_kind!(
+    /// The name of a charset.
+    Charset, "a charset" => "a charset such as `\"utf-8\"`", |text| {
+        let is_name = |byte| u8::is_ascii_alphanumeric(&byte) || b"-_.:".contains(&byte);
+        let is_word = ["on", "off"].iter().any(|word| text.eq_ignore_ascii_case(word));
+        if text.is_empty() || text.len() > 40 || is_word || !text.bytes().all(is_name) {
+            return Err(ValueError::new(
+                format!("`{text}` is not the name of a charset"),
+                "give a name such as `utf-8`, or leave the key out",
+            ));
+        }
+        Ok(())
     }
-
-    fn show(value: &String) -> String {
-        quoted(value)
-    }
-
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
-        read_string(value, report, "a charset such as `\"utf-8\"`", |text| {
-            let is_name = |byte| u8::is_ascii_alphanumeric(&byte) || b"-_.:".contains(&byte);
-            let is_word = ["on", "off"].iter().any(|word| text.eq_ignore_ascii_case(word));
-            if text.is_empty() || text.len() > 40 || is_word || !text.bytes().all(is_name) {
-                return Err(ValueError::new(
-                    format!("`{text}` is not the name of a charset"),
-                    "give a name such as `utf-8`, or leave the key out",
-                ));
-            }
-            Ok(text.to_owned())
-        })
-    }
-}
+);
 
 /// Fields that frame a response or tell of the connection.
 const OURS: [&str; 11] = [

@@ -6,36 +6,17 @@ use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::names::text_kind;
+use super::words::word_kind;
 use super::{ValueError, ValueKind, quoted, read_string};
 use crate::diagnostic::MistakeCollector;
 use crate::values::{Destination, Sandbox};
 
-/// `"off"`, `"standard"` or `"strict"`.
-pub(crate) struct SandboxLevel;
-
-impl ValueKind for SandboxLevel {
-    type Value = Sandbox;
-
-    fn name() -> String {
-        "`\"off\"`, `\"standard\"` or `\"strict\"`".to_owned()
-    }
-
-    fn show(value: &Sandbox) -> String {
-        quoted(value.name())
-    }
-
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<Sandbox> {
-        read_string(value, report, &Self::name(), |text| {
-            let found = Sandbox::ALL.into_iter().find(|level| level.name() == text);
-            found.ok_or_else(|| {
-                ValueError::new(
-                    format!("`{text}` is not a level of the sandbox"),
-                    format!("give {}", Self::name()),
-                )
-            })
-        })
-    }
-}
+word_kind!(
+    /// `"off"`, `"standard"` or `"strict"`.
+    SandboxLevel, Sandbox, "is not a level of the sandbox",
+    Sandbox::ALL.map(|level| (level.name(), level))
+);
 
 /// `"127.0.0.1:3306"`, `"*:443"`, `"unix:/run/mysqld/mysqld.sock"` or `"udp"`.
 pub(crate) struct ConnectTo;
@@ -89,35 +70,21 @@ fn destination(text: &str) -> Result<Destination, ValueError> {
     }
 }
 
-/// The name of a PHP function.
-pub(crate) struct FunctionName;
-
-impl ValueKind for FunctionName {
-    type Value = String;
-
-    fn name() -> String {
-        "the name of a PHP function".to_owned()
+text_kind!(
+    /// The name of a PHP function.
+    FunctionName, "the name of a PHP function", |text| {
+        let plain = text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'\\');
+        if text.is_empty() || !plain {
+            return Err(ValueError::new(
+                format!("`{text}` is not the name of a function"),
+                "give each function on its own: `[\"exec\", \"shell_exec\"]`",
+            ));
+        }
+        Ok(())
     }
-
-    fn show(value: &String) -> String {
-        quoted(value)
-    }
-
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
-        read_string(value, report, &Self::name(), |text| {
-            let plain = text
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'\\');
-            if text.is_empty() || !plain {
-                return Err(ValueError::new(
-                    format!("`{text}` is not the name of a function"),
-                    "give each function on its own: `[\"exec\", \"shell_exec\"]`",
-                ));
-            }
-            Ok(text.to_owned())
-        })
-    }
-}
+);
 
 #[cfg(test)]
 mod tests {

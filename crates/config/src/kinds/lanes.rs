@@ -108,34 +108,21 @@ text_kind!(
     }
 );
 
-/// A name, or `NAME=VALUE`, with wildcards.
-pub(crate) struct NamedValue;
-
-impl ValueKind for NamedValue {
-    type Value = String;
-
-    fn name() -> String {
-        "names, or `NAME=VALUE`, perhaps with `*` and `?`".to_owned()
+text_kind!(
+    /// A name, or `NAME=VALUE`, with wildcards.
+    NamedValue,
+    "names, or `NAME=VALUE`, perhaps with `*` and `?`" => "a name, or `NAME=VALUE`", |text| {
+        let name = text.split('=').next().unwrap_or_default();
+        let is_plain = |byte: u8| byte.is_ascii_graphic() && !b";,&".contains(&byte);
+        if name.is_empty() || text.len() > LONGEST || !text.bytes().all(is_plain) {
+            return Err(ValueError::new(
+                format!("`{text}` is neither a name nor `NAME=VALUE`"),
+                "give a name as `session`, or a name and a value as `role=guest*`",
+            ));
+        }
+        Ok(())
     }
-
-    fn show(value: &String) -> String {
-        quoted(value)
-    }
-
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
-        read_string(value, report, "a name, or `NAME=VALUE`", |text| {
-            let name = text.split('=').next().unwrap_or_default();
-            let is_plain = |byte: u8| byte.is_ascii_graphic() && !b";,&".contains(&byte);
-            if name.is_empty() || text.len() > LONGEST || !text.bytes().all(is_plain) {
-                return Err(ValueError::new(
-                    format!("`{text}` is neither a name nor `NAME=VALUE`"),
-                    "give a name as `session`, or a name and a value as `role=guest*`",
-                ));
-            }
-            Ok(text.to_owned())
-        })
-    }
-}
+);
 
 /// Bytes of a pattern at most.
 const LONGEST: usize = 1000;

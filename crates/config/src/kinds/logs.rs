@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::words::word_kind;
 use super::{ValueError, ValueKind, quoted, read_string};
 use crate::diagnostic::MistakeCollector;
 use crate::log_format::LogFormat;
@@ -144,30 +145,8 @@ const COMMON: &str = r#"%h %l %u %t "%r" %>s %b"#;
 /// As in Debian's `apache2.conf`.
 const VHOST_COMBINED: &str = r#"%v:%p %h %l %u %t "%r" %>s %O "%{Referer}i" "%{User-Agent}i""#;
 
-/// `"error"`, `"warning"`, `"notice"` or `"info"`.
-pub(crate) struct LevelName;
-
-impl ValueKind for LevelName {
-    type Value = LogLevel;
-
-    fn name() -> String {
-        let names = LogLevel::ALL.map(|level| format!("`{}`", quoted(level.name())));
-        let [error, warning, notice, info] = names;
-        format!("{error}, {warning}, {notice} or {info}")
-    }
-
-    fn show(value: &LogLevel) -> String {
-        quoted(value.name())
-    }
-
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<LogLevel> {
-        read_string(value, report, &Self::name(), |text| {
-            LogLevel::from_name(text.as_bytes()).ok_or_else(|| {
-                ValueError::new(
-                    format!("`{text}` is not a log level"),
-                    format!("give {}", Self::name()),
-                )
-            })
-        })
-    }
-}
+word_kind!(
+    /// `"error"`, `"warning"`, `"notice"` or `"info"`.
+    LevelName, LogLevel, "is not a log level",
+    LogLevel::ALL.map(|level| (level.name(), level))
+);

@@ -5,13 +5,18 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::words::word_kind;
 use super::{List, ValueError, ValueKind, quoted, read_string};
 use crate::diagnostic::MistakeCollector;
 use crate::values::{HostPattern, PoolMode, Sapi, UserName};
 
-/// Declares a kind that is a checked string.
+/// Declares a kind that is a checked string, which is not empty: its name, the words for it in the
+/// manual and in messages, where both have others (`"names" => "a name"`), and the check.
 macro_rules! text_kind {
     ($(#[$doc:meta])+ $Name:ident, $words:literal, $check:expr) => {
+        text_kind!($(#[$doc])+ $Name, $words => $words, $check);
+    };
+    ($(#[$doc:meta])+ $Name:ident, $words:literal => $expected:literal, $check:expr) => {
         $(#[$doc])+
         pub(crate) struct $Name;
 
@@ -31,7 +36,7 @@ macro_rules! text_kind {
                 report: &mut MistakeCollector<'_>,
             ) -> Option<String> {
                 let check: fn(&str) -> Result<(), ValueError> = $check;
-                read_string(value, report, $words, |text| check(text).map(|()| text.to_owned()))
+                read_string(value, report, $expected, |text| check(text).map(|()| text.to_owned()))
             }
         }
     };
@@ -308,57 +313,17 @@ fn check_host_name(name: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// `"apache2handler"` or `"fpm-fcgi"`.
-pub(crate) struct SapiName;
+word_kind!(
+    /// `"apache2handler"` or `"fpm-fcgi"`.
+    SapiName, Sapi, "is not a name that PHP can run under here",
+    Sapi::ALL.map(|sapi| (sapi.name(), sapi))
+);
 
-impl ValueKind for SapiName {
-    type Value = Sapi;
-
-    fn name() -> String {
-        Sapi::ALL.map(|sapi| format!("`{}`", quoted(sapi.name()))).join(" or ")
-    }
-
-    fn show(value: &Sapi) -> String {
-        quoted(value.name())
-    }
-
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<Sapi> {
-        read_string(value, report, &Self::name(), |text| {
-            Sapi::ALL.into_iter().find(|sapi| sapi.name() == text).ok_or_else(|| {
-                ValueError::new(
-                    format!("`{text}` is not a name that PHP can run under here"),
-                    format!("give {}", Self::name()),
-                )
-            })
-        })
-    }
-}
-
-/// The mode of a pool.
-pub(crate) struct ModeName;
-
-impl ValueKind for ModeName {
-    type Value = PoolMode;
-
-    fn name() -> String {
-        PoolMode::ALL.map(|mode| format!("`{}`", quoted(mode.name()))).join(" or ")
-    }
-
-    fn show(value: &PoolMode) -> String {
-        quoted(value.name())
-    }
-
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<PoolMode> {
-        read_string(value, report, &Self::name(), |text| {
-            PoolMode::ALL.into_iter().find(|mode| mode.name() == text).ok_or_else(|| {
-                ValueError::new(
-                    format!("`{text}` is no mode of a pool"),
-                    format!("give {}", Self::name()),
-                )
-            })
-        })
-    }
-}
+word_kind!(
+    /// The mode of a pool.
+    ModeName, PoolMode, "is no mode of a pool",
+    PoolMode::ALL.map(|mode| (mode.name(), mode))
+);
 
 #[cfg(test)]
 mod tests {

@@ -3,6 +3,7 @@
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::names::text_kind;
 use super::{List, Text, ValueError, ValueKind, quoted, read_string};
 use crate::diagnostic::MistakeCollector;
 use crate::near;
@@ -101,32 +102,18 @@ fn unknown(word: &str) -> ValueError {
     ValueError::new(format!("`{word}` is no class of directives"), help)
 }
 
-/// The name of one of Apache's directives.
-pub(crate) struct DirectiveName;
-
-impl ValueKind for DirectiveName {
-    type Value = String;
-
-    fn name() -> String {
-        "names of directives".to_owned()
+text_kind!(
+    /// The name of one of Apache's directives.
+    DirectiveName, "names of directives" => "the name of a directive", |text| {
+        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            return Err(ValueError::new(
+                format!("`{text}` is not the name of a directive"),
+                "give one name in each string, as in `[\"Redirect\", \"RewriteRule\"]`",
+            ));
+        }
+        Ok(())
     }
-
-    fn show(value: &String) -> String {
-        quoted(value)
-    }
-
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
-        read_string(value, report, "the name of a directive", |text| {
-            if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-                return Err(ValueError::new(
-                    format!("`{text}` is not the name of a directive"),
-                    "give one name in each string, as in `[\"Redirect\", \"RewriteRule\"]`",
-                ));
-            }
-            Ok(text.to_owned())
-        })
-    }
-}
+);
 
 /// Directives, written as in a file.
 pub(crate) struct RuleLines;

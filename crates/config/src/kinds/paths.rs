@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::words::word_kind;
 use super::{List, ValueError, ValueKind, quoted, read_string};
 use crate::diagnostic::MistakeCollector;
 use crate::values::{EncodedSlashes, RootTemplate, Symlinks, TryStep};
@@ -109,70 +110,21 @@ fn root(text: &str) -> Result<RootTemplate, ValueError> {
     })
 }
 
-/// `"owner"`, `"inside"` or `"follow"`.
-pub(crate) struct SymlinkPolicy;
+word_kind!(
+    /// `"owner"`, `"inside"` or `"follow"`.
+    SymlinkPolicy, Symlinks, "is not a policy for links",
+    [("owner", Symlinks::Owner), ("inside", Symlinks::Inside), ("follow", Symlinks::Follow)]
+);
 
-impl ValueKind for SymlinkPolicy {
-    type Value = Symlinks;
-
-    fn name() -> String {
-        "`\"owner\"`, `\"inside\"` or `\"follow\"`".to_owned()
-    }
-
-    fn show(value: &Symlinks) -> String {
-        quoted(match value {
-            Symlinks::Owner => "owner",
-            Symlinks::Follow => "follow",
-            Symlinks::Inside => "inside",
-        })
-    }
-
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<Symlinks> {
-        read_string(value, report, &Self::name(), |text| match text {
-            "owner" => Ok(Symlinks::Owner),
-            "follow" => Ok(Symlinks::Follow),
-            "inside" => Ok(Symlinks::Inside),
-            other => Err(ValueError::new(
-                format!("`{other}` is not a policy for links"),
-                format!("give {}", Self::name()),
-            )),
-        })
-    }
-}
-
-/// `"refuse"`, `"keep"` or `"decode"`.
-pub(crate) struct EncodedSlashRule;
-
-impl ValueKind for EncodedSlashRule {
-    type Value = EncodedSlashes;
-
-    fn name() -> String {
-        "`\"refuse\"`, `\"keep\"` or `\"decode\"`".to_owned()
-    }
-
-    fn show(value: &EncodedSlashes) -> String {
-        quoted(match value {
-            EncodedSlashes::Refuse => "refuse",
-            EncodedSlashes::Keep => "keep",
-            EncodedSlashes::Decode => "decode",
-        })
-    }
-
-    fn read(
-        value: &Spanned<DeValue<'_>>,
-        report: &mut MistakeCollector<'_>,
-    ) -> Option<EncodedSlashes> {
-        read_string(value, report, &Self::name(), |text| match text {
-            "refuse" => Ok(EncodedSlashes::Refuse),
-            "keep" => Ok(EncodedSlashes::Keep),
-            "decode" => Ok(EncodedSlashes::Decode),
-            other => Err(ValueError::new(
-                format!("`{other}` says nothing about encoded slashes"),
-                format!("give {}", Self::name()),
-            )),
-        })
-    }
-}
+word_kind!(
+    /// `"refuse"`, `"keep"` or `"decode"`.
+    EncodedSlashRule, EncodedSlashes, "says nothing about encoded slashes",
+    [
+        ("refuse", EncodedSlashes::Refuse),
+        ("keep", EncodedSlashes::Keep),
+        ("decode", EncodedSlashes::Decode),
+    ]
+);
 
 /// The steps that are tried for a path, in order.
 pub(crate) struct Try;

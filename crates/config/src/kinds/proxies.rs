@@ -3,6 +3,7 @@
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::names::text_kind;
 use super::{Flag, List, ValueError, ValueKind, quoted, read_string};
 use crate::diagnostic::MistakeCollector;
 use crate::listener::{Network, TrustedProxies};
@@ -126,37 +127,23 @@ impl ValueKind for ForwardedName {
     }
 }
 
-/// The name of a field that has the client's address.
-pub(crate) struct AddressField;
-
-impl ValueKind for AddressField {
-    type Value = String;
-
-    fn name() -> String {
-        "the name of a field".to_owned()
+text_kind!(
+    /// The name of a field that has the client's address.
+    AddressField, "the name of a field", |text| {
+        let is_token =
+            |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        if text.eq_ignore_ascii_case(ForwardedField::Forwarded.name()) {
+            return Err(ValueError::new(
+                "Forwarded has more than an address",
+                "write `forwarded_fields = [\"Forwarded\"]` instead",
+            ));
+        }
+        if text.is_empty() || !text.bytes().all(is_token) {
+            return Err(ValueError::new(
+                format!("`{text}` is not the name of a field"),
+                "give a name such as `\"CF-Connecting-IP\"`",
+            ));
+        }
+        Ok(())
     }
-
-    fn show(value: &String) -> String {
-        quoted(value)
-    }
-
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
-        read_string(value, report, "the name of a field", |text| {
-            let is_token =
-                |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-            if text.eq_ignore_ascii_case(ForwardedField::Forwarded.name()) {
-                return Err(ValueError::new(
-                    "Forwarded has more than an address",
-                    "write `forwarded_fields = [\"Forwarded\"]` instead",
-                ));
-            }
-            if text.is_empty() || !text.bytes().all(is_token) {
-                return Err(ValueError::new(
-                    format!("`{text}` is not the name of a field"),
-                    "give a name such as `\"CF-Connecting-IP\"`",
-                ));
-            }
-            Ok(text.to_owned())
-        })
-    }
-}
+);

@@ -7,7 +7,8 @@ use toml::de::DeValue;
 
 use super::paths::{check_path, is_plain_path};
 use super::tables::{read_pairs, show_pairs};
-use super::{ValueError, ValueKind, quoted, read_string};
+use super::words::word_kind;
+use super::{ValueError, ValueKind};
 use crate::diagnostic::MistakeCollector;
 use crate::values::ContentCoding;
 
@@ -46,35 +47,11 @@ impl ValueKind for Accel {
     }
 }
 
-/// A content coding.
-pub(crate) struct Coding;
-
-impl ValueKind for Coding {
-    type Value = ContentCoding;
-
-    fn name() -> String {
-        "`\"br\"`, `\"zstd\"` or `\"gzip\"`".to_owned()
-    }
-
-    fn show(value: &ContentCoding) -> String {
-        quoted(value.token())
-    }
-
-    fn read(
-        value: &Spanned<DeValue<'_>>,
-        report: &mut MistakeCollector<'_>,
-    ) -> Option<ContentCoding> {
-        read_string(value, report, &Self::name(), |text| {
-            let mut known = ContentCoding::ALL.into_iter();
-            known.find(|coding| coding.token() == text).ok_or_else(|| {
-                ValueError::new(
-                    format!("`{text}` is not a coding"),
-                    format!("give {}", Self::name()),
-                )
-            })
-        })
-    }
-}
+word_kind!(
+    /// A content coding.
+    Coding, ContentCoding, "is not a coding",
+    ContentCoding::ALL.map(|coding| (coding.token(), coding))
+);
 
 fn check_prefix(prefix: &str) -> Result<(), ValueError> {
     let inner = prefix.strip_prefix('/').and_then(|rest| rest.strip_suffix('/'));

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::names::IncludePattern;
+use super::names::{IncludePattern, text_kind};
 use super::{List, ValueError, ValueKind, quoted, read_string, wrong_type};
 use crate::acme::Acme;
 use crate::diagnostic::MistakeCollector;
@@ -238,26 +238,10 @@ impl ValueKind for VariableTable {
     }
 }
 
-/// The name of an environment variable.
-pub(crate) struct VariableName;
-
-impl ValueKind for VariableName {
-    type Value = String;
-
-    fn name() -> String {
-        "the name of an environment variable".to_owned()
-    }
-
-    fn show(value: &String) -> String {
-        quoted(value)
-    }
-
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
-        read_string(value, report, &Self::name(), |name| {
-            check_variable(name).map(|()| name.to_owned())
-        })
-    }
-}
+text_kind!(
+    /// The name of an environment variable.
+    VariableName, "the name of an environment variable", check_variable
+);
 
 fn check_variable(name: &str) -> Result<(), ValueError> {
     let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');

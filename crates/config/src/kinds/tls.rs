@@ -3,6 +3,8 @@
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::names::text_kind;
+use super::words::word_kind;
 use super::{Table, ValueError, ValueKind, quoted, read_string, wrong_type};
 use crate::diagnostic::MistakeCollector;
 use crate::settings::SiteTls;
@@ -161,101 +163,35 @@ impl ValueKind for OldestTls {
     }
 }
 
-/// `"modern"` or `"intermediate"`.
-pub(crate) struct Ciphers;
+word_kind!(
+    /// `"modern"` or `"intermediate"`.
+    Ciphers, CipherPolicy, "is no list of ciphers",
+    [("modern", CipherPolicy::Modern), ("intermediate", CipherPolicy::Intermediate)]
+);
 
-impl ValueKind for Ciphers {
-    type Value = CipherPolicy;
+word_kind!(
+    /// `"require"` or `"optional"`.
+    Verify, ClientVerify, "says nothing about clients without a certificate",
+    [("require", ClientVerify::Require), ("optional", ClientVerify::Optional)]
+);
 
-    fn name() -> String {
-        "`\"modern\"` or `\"intermediate\"`".to_owned()
+text_kind!(
+    /// A value of Strict-Transport-Security (RFC 6797 §6.1).
+    TransportSecurity, "a value such as `\"max-age=31536000; includeSubDomains\"`", |text| {
+        let mut parts = text.split(';').map(|part| part.trim().to_ascii_lowercase());
+        let is_age = |part: &String| {
+            let seconds = part.strip_prefix("max-age=");
+            seconds.is_some_and(|seconds| seconds.parse::<u64>().is_ok())
+        };
+        let is_known = |part: &String| {
+            is_age(part) || matches!(part.as_str(), "includesubdomains" | "preload")
+        };
+        if parts.clone().filter(is_age).count() == 1 && parts.all(|part| is_known(&part)) {
+            return Ok(());
+        }
+        Err(ValueError::new(
+            format!("`{text}` is no value of Strict-Transport-Security"),
+            format!("give {}", Self::name()),
+        ))
     }
-
-    fn show(value: &CipherPolicy) -> String {
-        quoted(match value {
-            CipherPolicy::Modern => "modern",
-            CipherPolicy::Intermediate => "intermediate",
-        })
-    }
-
-    fn read(
-        value: &Spanned<DeValue<'_>>,
-        report: &mut MistakeCollector<'_>,
-    ) -> Option<CipherPolicy> {
-        read_string(value, report, &Self::name(), |text| match text {
-            "modern" => Ok(CipherPolicy::Modern),
-            "intermediate" => Ok(CipherPolicy::Intermediate),
-            other => Err(ValueError::new(
-                format!("`{other}` is no list of ciphers"),
-                format!("give {}", Self::name()),
-            )),
-        })
-    }
-}
-
-/// `"require"` or `"optional"`.
-pub(crate) struct Verify;
-
-impl ValueKind for Verify {
-    type Value = ClientVerify;
-
-    fn name() -> String {
-        "`\"require\"` or `\"optional\"`".to_owned()
-    }
-
-    fn show(value: &ClientVerify) -> String {
-        quoted(match value {
-            ClientVerify::Require => "require",
-            ClientVerify::Optional => "optional",
-        })
-    }
-
-    fn read(
-        value: &Spanned<DeValue<'_>>,
-        report: &mut MistakeCollector<'_>,
-    ) -> Option<ClientVerify> {
-        read_string(value, report, &Self::name(), |text| match text {
-            "require" => Ok(ClientVerify::Require),
-            "optional" => Ok(ClientVerify::Optional),
-            other => Err(ValueError::new(
-                format!("`{other}` says nothing about clients without a certificate"),
-                format!("give {}", Self::name()),
-            )),
-        })
-    }
-}
-
-/// A value of Strict-Transport-Security (RFC 6797 §6.1).
-pub(crate) struct TransportSecurity;
-
-impl ValueKind for TransportSecurity {
-    type Value = String;
-
-    fn name() -> String {
-        "a value such as `\"max-age=31536000; includeSubDomains\"`".to_owned()
-    }
-
-    fn show(value: &String) -> String {
-        quoted(value)
-    }
-
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
-        read_string(value, report, &Self::name(), |text| {
-            let mut parts = text.split(';').map(|part| part.trim().to_ascii_lowercase());
-            let is_age = |part: &String| {
-                let seconds = part.strip_prefix("max-age=");
-                seconds.is_some_and(|seconds| seconds.parse::<u64>().is_ok())
-            };
-            let is_known = |part: &String| {
-                is_age(part) || matches!(part.as_str(), "includesubdomains" | "preload")
-            };
-            if parts.clone().filter(is_age).count() == 1 && parts.all(|part| is_known(&part)) {
-                return Ok(text.to_owned());
-            }
-            Err(ValueError::new(
-                format!("`{text}` is no value of Strict-Transport-Security"),
-                format!("give {}", Self::name()),
-            ))
-        })
-    }
-}
+);
