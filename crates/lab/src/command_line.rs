@@ -212,40 +212,17 @@ impl RunArguments {
         machine::allow_descriptors();
         let temporary = Temporary::new()?;
         let mut terminal = Terminal::new();
-        let root = match &self.root {
-            Some(folder) => folder
-                .canonicalize()
-                .map_err(|error| Wrong(format!("{}: {error}", folder.display())))?,
-            None => {
-                environment::write_documents(&temporary.path().join("root"))?;
-                temporary.path().join("root")
-            }
-        };
+        let root = self.document_root(&temporary)?;
         let (ini, ini_without_opcache) =
             (temporary.path().join("php.ini"), temporary.path().join("php-without-opcache.ini"));
         environment::write_ini(&ini, true)?;
         environment::write_ini(&ini_without_opcache, false)?;
-        let mut facts = Facts {
+        let facts = Facts {
             binaries,
             turns: self.turns,
             ..self.facts(effort, scenario.wordpress)?
         };
-        let (mut plan, mut effort) = self.plan(scenario, &facts)?;
-        let mut wordpress = None;
-        if plan.asks_for_wordpress() {
-            match WordPress::start(&root, &temporary.path().join("mariadb")) {
-                Ok(started) => wordpress = Some(started),
-                Err(Wrong(why)) => {
-                    facts.wordpress = false;
-                    (plan, effort) = self.plan(scenario, &facts)?;
-                    plan.notes.insert(0, why);
-                }
-            }
-        }
-        environment::write_folders(&root, plan.folders)?;
-        if self.no_opcache {
-            plan.without_opcache()?;
-        }
+        let (plan, effort, mut wordpress) = self.prepare(scenario, facts, &root, &temporary)?;
         let out = self
             .out
             .clone()
@@ -278,14 +255,48 @@ impl RunArguments {
         };
         let finished = runner.carry_out(&plan, &mut run)?;
         drop(wordpress);
-        let file = report::write(&out, &run)?;
-        println!("{}", report::table(&run));
-        println!("howdah-lab: the report is {}", file.display());
-        if finished {
-            return Ok(ExitCode::SUCCESS);
+        tell(finished, &out, &run)
+    }
+
+    /// Returns the folder that is served: the user's, or a new one with the laboratory's documents.
+    fn document_root(&self, temporary: &Temporary) -> Result<PathBuf, Wrong> {
+        match &self.root {
+            Some(folder) => folder
+                .canonicalize()
+                .map_err(|error| Wrong(format!("{}: {error}", folder.display()))),
+            None => {
+                let root = temporary.path().join("root");
+                environment::write_documents(&root)?;
+                Ok(root)
+            }
         }
-        eprintln!("howdah-lab: interrupted; the same command goes on where it stopped");
-        Ok(ExitCode::from(EXIT_INTERRUPTED))
+    }
+
+    /// Makes the plan, and starts WordPress and writes the folders that the plan asks for. Where
+    /// WordPress cannot be started, the plan has none, and says why.
+    fn prepare(
+        &self,
+        scenario: &Scenario,
+        facts: Facts,
+        root: &Path,
+        temporary: &Temporary,
+    ) -> Result<(Plan, Effort, Option<WordPress>), Wrong> {
+        let (mut plan, mut effort) = self.plan(scenario, &facts)?;
+        let mut wordpress = None;
+        if plan.asks_for_wordpress() {
+            match WordPress::start(root, &temporary.path().join("mariadb")) {
+                Ok(started) => wordpress = Some(started),
+                Err(Wrong(why)) => {
+                    (plan, effort) = self.plan(scenario, &Facts { wordpress: false, ..facts })?;
+                    plan.notes.insert(0, why);
+                }
+            }
+        }
+        environment::write_folders(root, plan.folders)?;
+        if self.no_opcache {
+            plan.without_opcache()?;
+        }
+        Ok((plan, effort, wordpress))
     }
 
     /// The plan, reduced to the cells that were asked for, and its effort.
@@ -396,6 +407,19 @@ impl RunArguments {
         }
         Ok(run)
     }
+}
+
+/// Writes the report, and shows the table and the place of the report. Returns the exit code, which
+/// says whether the run was interrupted.
+fn tell(finished: bool, out: &Path, run: &Run) -> Result<ExitCode, Wrong> {
+    let file = report::write(out, run)?;
+    println!("{}", report::table(run));
+    println!("howdah-lab: the report is {}", file.display());
+    if finished {
+        return Ok(ExitCode::SUCCESS);
+    }
+    eprintln!("howdah-lab: interrupted; the same command goes on where it stopped");
+    Ok(ExitCode::from(EXIT_INTERRUPTED))
 }
 
 /// Sets a flag at the first Ctrl-C, SIGTERM or SIGHUP: the run ends after the present round and

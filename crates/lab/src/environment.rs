@@ -142,6 +142,19 @@ pub fn own_ini(environment: &StackEnvironment, folder: &Path) -> Result<PathBuf,
     Ok(file)
 }
 
+/// Adds opcache to an ini file, for a PHP that has no conf.d which loads it.
+///
+/// # Errors
+///
+/// The file cannot be read or written.
+pub fn load_opcache(ini: &Path, opcache: &Path) -> Result<(), StartFailed> {
+    fs::read_to_string(ini)
+        .and_then(|values| {
+            fs::write(ini, format!("zend_extension = \"{}\"\n{values}", opcache.display()))
+        })
+        .map_err(|error| StartFailed::Execute(ini.display().to_string(), error))
+}
+
 /// Writes the documents of all scenarios.
 ///
 /// # Errors

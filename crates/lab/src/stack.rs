@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::process::{StackProgram, StartFailed};
+use crate::process::{StackProgram, StartFailed, accepts};
 use crate::tls::PemFiles;
 
 /// One way of serving. Implementations write configurations and start programs, nothing else.
@@ -111,7 +112,7 @@ impl StackEnvironment {
 }
 
 impl Running {
-    /// A stack on `port`, to which programs are added as they start.
+    /// Returns a stack on `port`, to which programs are added as they start.
     pub fn without_programs(port: u16) -> Running {
         Running {
             port,
@@ -120,6 +121,38 @@ impl Running {
             reload: Vec::new(),
             http3: false,
         }
+    }
+
+    /// Starts the server that listens on the stack's port, and waits until it accepts. `log` gets
+    /// its output, `configuration` is the name and the text of its file, `reload` the signal on
+    /// which it reloads without dropping requests.
+    ///
+    /// # Errors
+    ///
+    /// The program cannot be run, has ended, or does not accept in time.
+    pub fn start(
+        mut self,
+        command: &mut Command,
+        log: &Path,
+        configuration: (&str, String),
+        reload: Option<Signal>,
+    ) -> Result<Running, StartFailed> {
+        let mut program = StackProgram::start(command, log)?;
+        program.wait_until(|| accepts(self.port))?;
+        self.add(program, configuration, reload);
+        Ok(self)
+    }
+
+    /// Adds a program that has started, as [`start`](Running::start) does.
+    pub fn add(
+        &mut self,
+        program: StackProgram,
+        (name, text): (&str, String),
+        reload: Option<Signal>,
+    ) {
+        self.programs.push(program);
+        self.configuration.insert(name.to_owned(), text);
+        self.reload.push(reload);
     }
 
     /// The started processes; all processes below them belong to the stack.

@@ -16,7 +16,9 @@ use rcgen::{CertificateParams, KeyPair, PKCS_RSA_SHA256, RsaKeySize};
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider, kx_group};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
+};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
@@ -100,6 +102,21 @@ pub enum Signature {
     Checked,
     /// The signature is not checked, which leaves processor time to the server.
     Ignored,
+}
+
+impl Signature {
+    /// Calls `verify` with the known algorithms, where signatures are checked.
+    fn verify(
+        self,
+        verify: impl FnOnce(
+            &WebPkiSupportedAlgorithms,
+        ) -> Result<HandshakeSignatureValid, rustls::Error>,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        match self {
+            Signature::Ignored => Ok(HandshakeSignatureValid::assertion()),
+            Signature::Checked => verify(&PROVIDER.signature_verification_algorithms),
+        }
+    }
 }
 
 /// The settings of a client: one cipher, one key exchange, TLS 1.3 and 1.2, this ALPN name. The
@@ -204,13 +221,8 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        match self.0 {
-            Signature::Ignored => Ok(HandshakeSignatureValid::assertion()),
-            Signature::Checked => {
-                let known = &PROVIDER.signature_verification_algorithms;
-                verify_tls12_signature(message, certificate, signed, known)
-            }
-        }
+        self.0
+            .verify(|known| verify_tls12_signature(message, certificate, signed, known))
     }
 
     fn verify_tls13_signature(
@@ -219,13 +231,8 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        match self.0 {
-            Signature::Ignored => Ok(HandshakeSignatureValid::assertion()),
-            Signature::Checked => {
-                let known = &PROVIDER.signature_verification_algorithms;
-                verify_tls13_signature(message, certificate, signed, known)
-            }
-        }
+        self.0
+            .verify(|known| verify_tls13_signature(message, certificate, signed, known))
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -74,11 +74,9 @@ impl Stack for Fake {
         // It is not enough that another server accepts there.
         program.wait_until(|| self.0 != "taken" && accepts(port))?;
         Ok(Running {
-            port,
             programs: vec![program],
-            configuration: Default::default(),
             reload: vec![None],
-            http3: false,
+            ..Running::without_programs(port)
         })
     }
 }

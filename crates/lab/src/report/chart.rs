@@ -32,23 +32,32 @@ pub(super) fn lines(title: &str, axis: &str, series: &[Series]) -> String {
     places.sort_by(f64::total_cmp);
     places.dedup();
     let most = highest(series);
-    let x = |at: f64| {
-        let index = places.iter().position(|place| *place == at).unwrap_or(0) as f64;
-        LEFT + (WIDTH - LEFT - RIGHT)
-            * if places.len() > 1 {
-                index / (places.len() - 1) as f64
-            } else {
-                0.5
-            }
-    };
     let mut svg = begin(title, most);
+    label_places(&mut svg, axis, &places);
+    for one in series.iter().filter(|one| !one.points.is_empty()) {
+        draw(&mut svg, one, &places, most);
+    }
+    svg + "</svg>" + &legend(series)
+}
+
+fn x(at: f64, places: &[f64]) -> f64 {
+    let index = places.iter().position(|place| *place == at).unwrap_or(0) as f64;
+    LEFT + (WIDTH - LEFT - RIGHT)
+        * if places.len() > 1 {
+            index / (places.len() - 1) as f64
+        } else {
+            0.5
+        }
+}
+
+fn label_places(svg: &mut String, axis: &str, places: &[f64]) {
     for (number_of_place, place) in places.iter().enumerate() {
         // As many labels as fit.
         if number_of_place % places.len().div_ceil(12).max(1) == 0 {
             let _ = write!(
                 svg,
                 "<text class=axis x={:.1} y={:.1} text-anchor=middle>{}</text>",
-                x(*place),
+                x(*place, places),
                 HEIGHT - BOTTOM + 24.0,
                 number_of_axis(*place)
             );
@@ -61,32 +70,32 @@ pub(super) fn lines(title: &str, axis: &str, series: &[Series]) -> String {
         HEIGHT - 8.0,
         escape(axis)
     );
-    for one in series.iter().filter(|one| !one.points.is_empty()) {
-        let path: Vec<String> = one
-            .points
-            .iter()
-            .map(|(at, value)| format!("{:.1},{:.1}", x(*at), y(*value, most)))
-            .collect();
-        let study = if one.from_study { " study" } else { "" };
+}
+
+fn draw(svg: &mut String, series: &Series, places: &[f64], most: f64) {
+    let path: Vec<String> = series
+        .points
+        .iter()
+        .map(|(at, value)| format!("{:.1},{:.1}", x(*at, places), y(*value, most)))
+        .collect();
+    let study = if series.from_study { " study" } else { "" };
+    let _ = write!(
+        svg,
+        "<polyline class=\"line c{}{study}\" points=\"{}\"/>",
+        series.colour,
+        path.join(" ")
+    );
+    for (at, value) in &series.points {
         let _ = write!(
             svg,
-            "<polyline class=\"line c{}{study}\" points=\"{}\"/>",
-            one.colour,
-            path.join(" ")
+            "<circle class=\"dot c{}\" cx={:.1} cy={:.1} r=3.5><title>{}: {}</title></circle>",
+            series.colour,
+            x(*at, places),
+            y(*value, most),
+            escape(&series.title),
+            number(*value)
         );
-        for (at, value) in &one.points {
-            let _ = write!(
-                svg,
-                "<circle class=\"dot c{}\" cx={:.1} cy={:.1} r=3.5><title>{}: {}</title></circle>",
-                one.colour,
-                x(*at),
-                y(*value, most),
-                escape(&one.title),
-                number(*value)
-            );
-        }
     }
-    svg + "</svg>" + &legend(series)
 }
 
 /// A bar in a chart of bars.

@@ -9,7 +9,7 @@ use super::style::SHEET;
 use super::text::{BASE, comparison, csv, number, ratio_text, remarks, with_unit};
 use super::{beside, targets, verdict};
 use crate::loads::Wrong;
-use crate::record::{Figure, Run};
+use crate::record::{Cell, Figure, Run, StackFacts, StackOutcome};
 use crate::statistics::median;
 
 /// The whole page.
@@ -131,30 +131,8 @@ fn over_time(title: &str, caption: &str, series: &[Series]) -> String {
 fn tables(run: &Run) -> String {
     let mut text = "<h2>Figures</h2>".to_owned();
     for cell in &run.cells {
-        let extra: Vec<Figure> = [
-            Figure::CpuPerRequest,
-            Figure::SwitchesPerRequest,
-            Figure::CallsPerRequest,
-            Figure::Latency50,
-            Figure::Latency99,
-            Figure::Latency99Idle,
-            Figure::SecondRequest,
-            Figure::LongestRequest,
-            Figure::GrownPss,
-            Figure::Errors,
-            Figure::Timeouts,
-            Figure::Pss,
-            Figure::PeakPss,
-            Figure::FrontPss,
-            Figure::WorkerPss,
-        ]
-        .into_iter()
-        .filter(|figure| {
-            *figure != cell.figure
-                && cell.results.values().any(|outcome| !outcome.values(*figure).is_empty())
-        })
-        .collect();
-        let heads: String = extra
+        let further = further_figures(cell);
+        let heads: String = further
             .iter()
             .map(|figure| format!("<th class=n>{}</th>", figure.title()))
             .collect();
@@ -170,32 +148,9 @@ fn tables(run: &Run) -> String {
             })
         );
         for stack in &run.stacks {
-            let Some(outcome) = cell.results.get(&stack.name) else {
-                continue;
-            };
-            let value = |figure: Figure| match median(&outcome.values(figure)) {
-                Some(value) => with_unit(figure, value),
-                None => "–".to_owned(),
-            };
-            let own = stack.name == cell.base.as_deref().unwrap_or(BASE);
-            let ratio = match &cell.base {
-                _ if own => String::new(),
-                Some(base) => beside::short(cell, base, &stack.name),
-                None => ratio_text(comparison(cell, &stack.name)),
-            };
-            let cells: String = extra
-                .iter()
-                .map(|figure| format!("<td class=n>{}</td>", value(*figure)))
-                .collect();
-            let _ = write!(
-                text,
-                "<tr{}><td>{}</td><td class=n>{}</td><td>{ratio}</td><td \
-                 class=remark>{}</td>{cells}</tr>",
-                if own { " class=own" } else { "" },
-                escape(&stack.title),
-                value(cell.figure),
-                escape(&remarks(outcome))
-            );
+            if let Some(outcome) = cell.results.get(&stack.name) {
+                text += &row_of_stack(cell, stack, outcome, &further);
+            }
         }
         for (name, value) in &cell.study {
             let _ = write!(
@@ -204,13 +159,70 @@ fn tables(run: &Run) -> String {
                  <td colspan={}></td></tr>",
                 escape(name),
                 with_unit(cell.figure, *value),
-                extra.len() + 2
+                further.len() + 2
             );
         }
         text += "</table></div></details>";
     }
     text
 }
+
+/// Returns the figures that the cell has values of, beside its own.
+fn further_figures(cell: &Cell) -> Vec<Figure> {
+    let has_values = |figure: &Figure| {
+        *figure != cell.figure
+            && cell.results.values().any(|outcome| !outcome.values(*figure).is_empty())
+    };
+    FURTHER_FIGURES.into_iter().filter(has_values).collect()
+}
+
+fn row_of_stack(
+    cell: &Cell,
+    stack: &StackFacts,
+    outcome: &StackOutcome,
+    further: &[Figure],
+) -> String {
+    let value = |figure: Figure| match median(&outcome.values(figure)) {
+        Some(value) => with_unit(figure, value),
+        None => "–".to_owned(),
+    };
+    let own = stack.name == cell.base.as_deref().unwrap_or(BASE);
+    let ratio = match &cell.base {
+        _ if own => String::new(),
+        Some(base) => beside::short(cell, base, &stack.name),
+        None => ratio_text(comparison(cell, &stack.name)),
+    };
+    let values: String = further
+        .iter()
+        .map(|figure| format!("<td class=n>{}</td>", value(*figure)))
+        .collect();
+    format!(
+        "<tr{}><td>{}</td><td class=n>{}</td><td>{ratio}</td><td class=remark>{}</td>{values}</tr>",
+        if own { " class=own" } else { "" },
+        escape(&stack.title),
+        value(cell.figure),
+        escape(&remarks(outcome))
+    )
+}
+
+/// The figures beside a cell's own, in the order of the columns.
+const FURTHER_FIGURES: [Figure; 15] = [
+    Figure::CpuPerRequest,
+    Figure::SwitchesPerRequest,
+    Figure::CallsPerRequest,
+    Figure::Latency50,
+    Figure::Latency99,
+    Figure::Latency99Idle,
+    Figure::SecondRequest,
+    Figure::LongestRequest,
+    Figure::GrownPss,
+    Figure::Errors,
+    Figure::Timeouts,
+    Figure::Pss,
+    Figure::PeakPss,
+    Figure::FrontPss,
+    Figure::WorkerPss,
+];
 
 /// Table of system calls per request by stack, where they were counted.
 fn calls(run: &Run) -> String {

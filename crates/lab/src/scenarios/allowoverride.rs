@@ -32,30 +32,15 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     let study = |rows: &[(&str, f64)]| {
         rows.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
     };
-    let mut small = cell(
-        "HelloWorld.php",
-        None,
-        Figure::RequestsPerSecond,
-        page("/HelloWorld.php"),
-        ab(requests),
-    );
+    let rate = |name: &str, path: &str, requests| {
+        cell(name, None, Figure::RequestsPerSecond, page(path), ab(requests))
+    };
+    let mut small = rate("HelloWorld.php", "/HelloWorld.php", requests);
     small.counts_calls = true;
     small.study = study(&hello);
-    let mut output = cell(
-        "104,857 bytes of PHP output",
-        None,
-        Figure::RequestsPerSecond,
-        page("/100KB.php"),
-        ab(requests / 2),
-    );
+    let mut output = rate("104,857 bytes of PHP output", "/100KB.php", requests / 2);
     output.study = study(&large);
-    let mut file = cell(
-        "HelloWorld.txt",
-        None,
-        Figure::RequestsPerSecond,
-        page("/HelloWorld.txt"),
-        ab(requests),
-    );
+    let mut file = rate("HelloWorld.txt", "/HelloWorld.txt", requests);
     file.counts_calls = true;
     Ok(Plan {
         groups: vec![CellGroup {

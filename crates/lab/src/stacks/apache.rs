@@ -9,8 +9,8 @@ use super::fpm::{self, FpmSocket};
 use super::template::{fill, if_tls, keep_alive, only_if, version};
 use rustix::process::Signal;
 
-use crate::environment::{own_ini, ruled_root};
-use crate::process::{StackProgram, StartFailed, accepts, find, free_port};
+use crate::environment::{load_opcache, own_ini, ruled_root};
+use crate::process::{StartFailed, find, free_port};
 use crate::rules;
 use crate::stack::{Running, Stack, StackEnvironment};
 use crate::zts;
@@ -234,67 +234,66 @@ impl Apache {
         folder: &Path,
         running: &mut Running,
     ) -> Result<String, StartFailed> {
-        Ok(match self.php {
-            PhpConnection::Inside => format!(
-                "LoadModule php_module {MODULES}/libphp{}.so\nPHPIniDir \"{}\"\n\
-                 <FilesMatch \"[.]php$\">\n    SetHandler application/x-httpd-php\n</FilesMatch>",
-                environment.php,
-                own_ini(environment, folder)?.display()
-            ),
+        match self.php {
+            PhpConnection::Inside => {
+                let module = format!("{MODULES}/libphp{}.so", environment.php);
+                Ok(inside(Path::new(&module), &own_ini(environment, folder)?))
+            }
             PhpConnection::InsideThreads => {
                 let (module, opcache) = zts::built(&environment.php).unwrap_or_default();
                 let ini = own_ini(environment, folder)?;
-                // The module has no conf.d that loads opcache.
-                let values = std::fs::read_to_string(&ini).and_then(|values| {
-                    std::fs::write(
-                        &ini,
-                        format!("zend_extension = \"{}\"\n{values}", opcache.display()),
-                    )
-                });
-                values.map_err(|error| StartFailed::Execute(ini.display().to_string(), error))?;
-                fill(
-                    "LoadModule php_module @module@\nPHPIniDir \"@ini@\"\n\
-                     <FilesMatch \"[.]php$\">\n    SetHandler \
-                     application/x-httpd-php\n</FilesMatch>",
-                    &[
-                        ("module", &module.display().to_string()),
-                        ("ini", &ini.display().to_string()),
-                    ],
-                )
+                load_opcache(&ini, &opcache)?;
+                Ok(inside(&module, &ini))
             }
             PhpConnection::Fpm(transport) => {
-                let pool = fpm::start(environment, folder, transport, environment.php_processes)?;
-                running.programs.push(pool.program);
-                running.reload.push(Some(Signal::USR2));
-                running.configuration.insert("fpm.conf".to_owned(), pool.configuration);
-                let handler = match transport {
-                    FpmSocket::Unix => format!("proxy:{}|fcgi://php-fpm", pool.address),
-                    FpmSocket::Tcp => format!("proxy:fcgi://{}", pool.address),
-                };
-                format!(
-                    "LoadModule proxy_module {MODULES}/mod_proxy.so\nLoadModule proxy_fcgi_module \
-                     {MODULES}/mod_proxy_fcgi.so\n<FilesMatch \"[.]php$\">\n    SetHandler \
-                     \"{handler}\"\n</FilesMatch>"
-                )
+                let processes = environment.php_processes;
+                let address = fpm::start(environment, folder, transport, processes, running)?;
+                Ok(behind_fpm(transport, &address))
             }
-            PhpConnection::Fcgid => {
-                let sockets = folder.join("fcgid");
-                std::fs::create_dir_all(&sockets)
-                    .map_err(|error| StartFailed::Execute(sockets.display().to_string(), error))?;
-                crate::environment::give(&sockets, environment);
-                fill(
-                    FCGID,
-                    &[
-                        ("modules", MODULES),
-                        ("folder", &folder.display().to_string()),
-                        ("processes", &environment.php_processes.to_string()),
-                        ("cgi", &cgi(environment).unwrap_or_default().display().to_string()),
-                        ("ini", &own_ini(environment, folder)?.display().to_string()),
-                    ],
-                )
-            }
-        })
+            PhpConnection::Fcgid => fcgid(environment, folder),
+        }
     }
+}
+
+/// Returns the settings for mod_php with the ini file at `ini`.
+fn inside(module: &Path, ini: &Path) -> String {
+    format!(
+        "LoadModule php_module {}\nPHPIniDir \"{}\"\n\
+         <FilesMatch \"[.]php$\">\n    SetHandler application/x-httpd-php\n</FilesMatch>",
+        module.display(),
+        ini.display()
+    )
+}
+
+/// Returns the settings for mod_proxy_fcgi in front of the pool at `address`.
+fn behind_fpm(transport: FpmSocket, address: &str) -> String {
+    let handler = match transport {
+        FpmSocket::Unix => format!("proxy:{address}|fcgi://php-fpm"),
+        FpmSocket::Tcp => format!("proxy:fcgi://{address}"),
+    };
+    format!(
+        "LoadModule proxy_module {MODULES}/mod_proxy.so\nLoadModule proxy_fcgi_module \
+         {MODULES}/mod_proxy_fcgi.so\n<FilesMatch \"[.]php$\">\n    SetHandler \
+         \"{handler}\"\n</FilesMatch>"
+    )
+}
+
+/// Returns the settings for mod_fcgid, whose sockets get a folder.
+fn fcgid(environment: &StackEnvironment, folder: &Path) -> Result<String, StartFailed> {
+    let sockets = folder.join("fcgid");
+    std::fs::create_dir_all(&sockets)
+        .map_err(|error| StartFailed::Execute(sockets.display().to_string(), error))?;
+    crate::environment::give(&sockets, environment);
+    Ok(fill(
+        FCGID,
+        &[
+            ("modules", MODULES),
+            ("folder", &folder.display().to_string()),
+            ("processes", &environment.php_processes.to_string()),
+            ("cgi", &cgi(environment).unwrap_or_default().display().to_string()),
+            ("ini", &own_ini(environment, folder)?.display().to_string()),
+        ],
+    ))
 }
 
 fn cgi(environment: &StackEnvironment) -> Option<PathBuf> {
@@ -416,14 +415,11 @@ impl Stack for Apache {
         let file = folder.join("httpd.conf");
         std::fs::write(&file, &text).map_err(failed)?;
         let mut command = Command::new(binary().unwrap_or_else(|| "apache2".into()));
-        let mut program = StackProgram::start(
+        running.start(
             command.args(["-D", "FOREGROUND", "-f"]).arg(&file),
             &folder.join("httpd.log"),
-        )?;
-        program.wait_until(|| accepts(port))?;
-        running.programs.push(program);
-        running.reload.push(Some(Signal::USR1));
-        running.configuration.insert("httpd.conf".to_owned(), text);
-        Ok(running)
+            ("httpd.conf", text),
+            Some(Signal::USR1),
+        )
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::template::{fill, if_tls, version};
-use crate::process::{StackProgram, StartFailed, accepts, find, free_port};
+use crate::process::{StartFailed, find, free_port};
 use crate::stack::{Running, Stack, StackEnvironment};
 
 /// Caddy, for files only.
@@ -62,19 +62,25 @@ impl Stack for Caddy {
     fn start(&self, environment: &StackEnvironment, folder: &Path) -> Result<Running, StartFailed> {
         let failed = |error| StartFailed::Execute("caddy".to_owned(), error);
         let port = free_port().map_err(failed)?;
-        let text = fill(
-            CONFIGURATION,
-            &[
-                ("port", &port.to_string()),
-                ("root", &environment.root.display().to_string()),
-                ("protocols", if environment.tls.is_some() { "h1 h2" } else { "h1" }),
-                ("scheme", if environment.tls.is_some() { "https" } else { "http" }),
-                ("tls", &if_tls(environment, "    tls @certificate@ @key@\n")),
-            ],
-        );
+        let text = filled(CONFIGURATION, environment, port);
         let command = Command::new(find(&["caddy"]).unwrap_or_else(|| "caddy".into()));
         run(command, folder, port, text)
     }
+}
+
+/// Fills the parts of a configuration in Caddy's language that all stacks have.
+pub(super) fn filled(template: &str, environment: &StackEnvironment, port: u16) -> String {
+    let is_encrypted = environment.tls.is_some();
+    fill(
+        template,
+        &[
+            ("port", &port.to_string()),
+            ("root", &environment.root.display().to_string()),
+            ("protocols", if is_encrypted { "h1 h2" } else { "h1" }),
+            ("scheme", if is_encrypted { "https" } else { "http" }),
+            ("tls", &if_tls(environment, "    tls @certificate@ @key@\n")),
+        ],
+    )
 }
 
 /// Runs a program with Caddy's command line and the configuration `text`, which has it listen on
@@ -94,13 +100,6 @@ pub(super) fn run(
         .env("XDG_DATA_HOME", folder)
         .env("XDG_CONFIG_HOME", folder)
         .env("HOME", folder);
-    let mut program = StackProgram::start(&mut command, &folder.join("caddy.log"))?;
-    program.wait_until(|| accepts(port))?;
-    Ok(Running {
-        port,
-        programs: vec![program],
-        configuration: [("Caddyfile".to_owned(), text)].into(),
-        reload: vec![None],
-        http3: false,
-    })
+    let log = folder.join("caddy.log");
+    Running::without_programs(port).start(&mut command, &log, ("Caddyfile", text), None)
 }

@@ -4,10 +4,12 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rustix::process::Signal;
+
 use super::template::{fill, only_if, version};
 use crate::environment::own_ini;
 use crate::process::{StackProgram, StartFailed, accepts, find, free_port};
-use crate::stack::StackEnvironment;
+use crate::stack::{Running, StackEnvironment};
 
 /// The socket between server and pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,15 +18,6 @@ pub(super) enum FpmSocket {
     Unix,
     /// A port of the loopback interface.
     Tcp,
-}
-
-/// A started pool.
-pub(super) struct FpmPool {
-    pub(super) program: StackProgram,
-    /// The configuration as written.
-    pub(super) configuration: String,
-    /// The address in nginx's form: `unix:/path` or `127.0.0.1:9000`.
-    pub(super) address: String,
 }
 
 const CONFIGURATION: &str = "\
@@ -66,13 +59,15 @@ pub(super) fn version_of(environment: &StackEnvironment) -> String {
     version(binary(environment).as_deref(), "-v", "PHP ")
 }
 
-/// Starts a pool of `children` processes and waits until it accepts.
+/// Starts a pool of `children` processes as a part of `running`, and waits until it accepts.
+/// Returns its address in nginx's form: `unix:/path` or `127.0.0.1:9000`.
 pub(super) fn start(
     environment: &StackEnvironment,
     folder: &Path,
     transport: FpmSocket,
     children: usize,
-) -> Result<FpmPool, StartFailed> {
+    running: &mut Running,
+) -> Result<String, StartFailed> {
     let binary = binary(environment).unwrap_or_else(|| "php-fpm".into());
     let socket = folder.join("fpm.sock");
     let port = free_port().map_err(|error| StartFailed::Execute("php-fpm".to_owned(), error))?;
@@ -120,5 +115,6 @@ pub(super) fn start(
         FpmSocket::Unix => UnixStream::connect(&socket).is_ok(),
         FpmSocket::Tcp => accepts(port),
     })?;
-    Ok(FpmPool { program, configuration, address })
+    running.add(program, ("fpm.conf", configuration), Some(Signal::USR2));
+    Ok(address)
 }

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::caddy;
-use super::template::{fill, if_tls, version};
-use crate::environment::own_ini;
-use crate::process::{StackProgram, StartFailed, accepts, find, free_port};
+use super::template::{fill, version};
+use crate::environment::{load_opcache, own_ini};
+use crate::process::{StartFailed, find, free_port};
 use crate::stack::{Running, Stack, StackEnvironment};
 use crate::{frankenphp, zts};
 
@@ -59,16 +59,8 @@ fn program() -> Option<Program> {
 }
 
 fn configuration(environment: &StackEnvironment, port: u16) -> String {
-    let is_encrypted = environment.tls.is_some();
-    let values = [
-        ("port", &*port.to_string()),
-        ("root", &environment.root.display().to_string()),
-        ("threads", &environment.php_processes.to_string()),
-        ("protocols", if is_encrypted { "h1 h2" } else { "h1" }),
-        ("scheme", if is_encrypted { "https" } else { "http" }),
-        ("tls", &if_tls(environment, "    tls @certificate@ @key@\n")),
-    ];
-    fill(CONFIGURATION, &values)
+    let text = caddy::filled(CONFIGURATION, environment, port);
+    fill(&text, &[("threads", &environment.php_processes.to_string())])
 }
 
 /// Returns the reason why a run has no FrankenPHP, if there is no program.
@@ -89,11 +81,8 @@ fn start_library(
     let failed = |error| StartFailed::Execute(file.display().to_string(), error);
     let port = free_port().map_err(failed)?;
     let ini = own_ini(environment, folder)?;
-    // The library has no conf.d that loads opcache.
     let opcache = zts::library(&environment.php).unwrap_or_default().join("lib/php/opcache.so");
-    let values = std::fs::read_to_string(&ini).map_err(failed)?;
-    std::fs::write(&ini, format!("zend_extension = \"{}\"\n{values}", opcache.display()))
-        .map_err(failed)?;
+    load_opcache(&ini, &opcache)?;
     let mut command = Command::new(file);
     command
         .arg(format!("-listen=127.0.0.1:{port}"))
@@ -106,15 +95,8 @@ fn start_library(
             .arg(format!("-key={}", tls.key.display()));
     }
     let text = format!("{command:?}\n");
-    let mut program = StackProgram::start(&mut command, &folder.join("frankenphp.log"))?;
-    program.wait_until(|| accepts(port))?;
-    Ok(Running {
-        port,
-        programs: vec![program],
-        configuration: [("command".to_owned(), text)].into(),
-        reload: vec![None],
-        http3: false,
-    })
+    let log = folder.join("frankenphp.log");
+    Running::without_programs(port).start(&mut command, &log, ("command", text), None)
 }
 
 impl Stack for FrankenPhp {

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::template::{fill, if_tls, places, version};
 use rustix::process::Signal;
 
-use crate::process::{StackProgram, StartFailed, accepts, find, free_port};
+use crate::process::{StartFailed, find, free_port};
 use crate::stack::{Running, Stack, StackEnvironment};
 
 /// h2o, for files only.
@@ -98,17 +98,11 @@ impl Stack for H2o {
         let file = folder.join("h2o.conf");
         std::fs::write(&file, &text).map_err(failed)?;
         let mut command = Command::new(find(&["h2o"]).unwrap_or_else(|| "h2o".into()));
-        let mut program = StackProgram::start(
+        Running::without_programs(port).start(
             command.args(["-m", "worker", "-c"]).arg(&file),
             &folder.join("h2o.log"),
-        )?;
-        program.wait_until(|| accepts(port))?;
-        Ok(Running {
-            port,
-            programs: vec![program],
-            configuration: [("h2o.conf".to_owned(), text)].into(),
-            reload: vec![Some(Signal::HUP)],
-            http3: false,
-        })
+            ("h2o.conf", text),
+            Some(Signal::HUP),
+        )
     }
 }

@@ -7,7 +7,7 @@ use super::template::{fill, if_tls, keep_alive, version};
 use rustix::process::Signal;
 
 use crate::environment::ruled_root;
-use crate::process::{StackProgram, StartFailed, accepts, free_port};
+use crate::process::{StartFailed, free_port};
 use crate::rules;
 use crate::stack::{Running, Stack, StackEnvironment};
 
@@ -31,13 +31,20 @@ pub struct Howdah {
 /// A stack of one binary, with the `howdah-php` in the same folder.
 pub fn binary(name: &'static str, title: &'static str, file: &Path) -> Howdah {
     Howdah {
+        binary: Some(file.to_owned()),
+        ..howdah(name, title)
+    }
+}
+
+fn howdah(name: &'static str, title: &'static str) -> Howdah {
+    Howdah {
         name,
         title,
         htaccess: true,
         rules: None,
         http3: false,
         lanes: false,
-        binary: Some(file.to_owned()),
+        binary: None,
     }
 }
 
@@ -46,15 +53,6 @@ fn ruled(rules: &'static str, howdah: Howdah) -> Howdah {
 }
 
 pub(super) fn all() -> [Howdah; 11] {
-    let howdah = |name, title| Howdah {
-        name,
-        title,
-        htaccess: true,
-        rules: None,
-        http3: false,
-        lanes: false,
-        binary: None,
-    };
     [
         howdah("howdah", "Howdah"),
         Howdah {
@@ -244,17 +242,12 @@ impl Stack for Howdah {
         let file = folder.join("howdah.toml");
         std::fs::write(&file, &text).map_err(failed)?;
         let mut command = Command::new(self.binary(environment));
-        let mut program = StackProgram::start(
+        let stack = Running::without_programs(port).start(
             command.args(["serve", "--config"]).arg(&file),
             &folder.join("howdah.log"),
+            ("howdah.toml", text),
+            Some(Signal::HUP),
         )?;
-        program.wait_until(|| accepts(port))?;
-        Ok(Running {
-            port,
-            programs: vec![program],
-            configuration: [("howdah.toml".to_owned(), text)].into(),
-            reload: vec![Some(Signal::HUP)],
-            http3: self.http3,
-        })
+        Ok(Running { http3: self.http3, ..stack })
     }
 }

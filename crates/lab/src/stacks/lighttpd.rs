@@ -8,7 +8,7 @@ use super::template::{fill, if_tls, keep_alive, places, version};
 use rustix::process::Signal;
 
 use crate::environment::own_ini;
-use crate::process::{StackProgram, StartFailed, accepts, find, free_port};
+use crate::process::{StartFailed, find, free_port};
 use crate::stack::{Running, Stack, StackEnvironment};
 
 /// lighttpd with PHP behind it.
@@ -137,24 +137,7 @@ impl Stack for Lighttpd {
         let failed = |error| StartFailed::Execute("lighttpd".to_owned(), error);
         let port = free_port().map_err(failed)?;
         let mut running = Running::without_programs(port);
-        let backend = if self.spawns {
-            // One FastCGI parent forks the PHP processes, which share its opcache.
-            format!(
-                "\"bin-path\" => \"{} -c {}\", \"socket\" => \"{}/php.sock\", \"max-procs\" => 1, \
-                 \"bin-environment\" => ( \"PHP_FCGI_CHILDREN\" => \"{}\", \
-                 \"PHP_FCGI_MAX_REQUESTS\" => \"0\" )",
-                cgi(environment).unwrap_or_default().display(),
-                own_ini(environment, folder)?.display(),
-                folder.display(),
-                environment.php_processes
-            )
-        } else {
-            let pool = fpm::start(environment, folder, FpmSocket::Unix, environment.php_processes)?;
-            running.programs.push(pool.program);
-            running.reload.push(Some(Signal::USR2));
-            running.configuration.insert("fpm.conf".to_owned(), pool.configuration);
-            format!("\"socket\" => \"{}/fpm.sock\"", folder.display())
-        };
+        let backend = self.backend(environment, folder, &mut running)?;
         let user = environment.user.as_ref().map_or(String::new(), |user| {
             format!("server.username = \"{user}\"\nserver.groupname = \"{user}\"")
         });
@@ -185,14 +168,37 @@ impl Stack for Lighttpd {
         let file = folder.join("lighttpd.conf");
         std::fs::write(&file, &text).map_err(failed)?;
         let mut command = Command::new(find(&["lighttpd"]).unwrap_or_else(|| "lighttpd".into()));
-        let mut program = StackProgram::start(
+        running.start(
             command.arg("-D").arg("-f").arg(&file),
             &folder.join("lighttpd.log"),
-        )?;
-        program.wait_until(|| accepts(port))?;
-        running.programs.push(program);
-        running.reload.push(Some(Signal::USR1));
-        running.configuration.insert("lighttpd.conf".to_owned(), text);
-        Ok(running)
+            ("lighttpd.conf", text),
+            Some(Signal::USR1),
+        )
+    }
+}
+
+impl Lighttpd {
+    /// Returns the part of the configuration that is about PHP. A pool is started as a part of
+    /// `running`.
+    fn backend(
+        &self,
+        environment: &StackEnvironment,
+        folder: &Path,
+        running: &mut Running,
+    ) -> Result<String, StartFailed> {
+        let processes = environment.php_processes;
+        if !self.spawns {
+            fpm::start(environment, folder, FpmSocket::Unix, processes, running)?;
+            return Ok(format!("\"socket\" => \"{}/fpm.sock\"", folder.display()));
+        }
+        // One FastCGI parent forks the PHP processes, which share its opcache.
+        Ok(format!(
+            "\"bin-path\" => \"{} -c {}\", \"socket\" => \"{}/php.sock\", \"max-procs\" => 1, \
+             \"bin-environment\" => ( \"PHP_FCGI_CHILDREN\" => \"{processes}\", \
+             \"PHP_FCGI_MAX_REQUESTS\" => \"0\" )",
+            cgi(environment).unwrap_or_default().display(),
+            own_ini(environment, folder)?.display(),
+            folder.display(),
+        ))
     }
 }

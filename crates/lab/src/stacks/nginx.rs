@@ -8,7 +8,7 @@ use super::fpm::{self, FpmSocket};
 use super::template::{fill, if_tls, keep_alive, only_if, places, version};
 use rustix::process::Signal;
 
-use crate::process::{StackProgram, StartFailed, accepts, find, free_port};
+use crate::process::{StartFailed, find, free_port};
 use crate::stack::{Running, Stack, StackEnvironment};
 
 /// The server behind nginx.
@@ -179,37 +179,13 @@ impl Stack for Nginx {
     fn start(&self, environment: &StackEnvironment, folder: &Path) -> Result<Running, StartFailed> {
         let failed = |error| StartFailed::Execute("nginx".to_owned(), error);
         let port = free_port().map_err(failed)?;
-        let (mut behind, address, kept) = match self.behind {
-            Behind::Fpm { transport, kept } => {
-                let children = if kept {
-                    environment.connections * environment.cores
-                } else {
-                    environment.php_processes
-                };
-                let pool = fpm::start(environment, folder, transport, children)?;
-                let running = Running {
-                    port: 0,
-                    programs: vec![pool.program],
-                    configuration: [("fpm.conf".to_owned(), pool.configuration)].into(),
-                    reload: vec![Some(Signal::USR2)],
-                    http3: false,
-                };
-                (running, pool.address, kept)
-            }
-            Behind::Apache => {
-                let own = folder.join("apache");
-                std::fs::create_dir_all(&own).map_err(failed)?;
-                let running = apache::prefork().start(environment, &own)?;
-                let address = format!("127.0.0.1:{}", running.port);
-                (running, address, true)
-            }
-        };
-        let php = match self.behind {
+        let (behind, address) = self.behind.start(environment, folder)?;
+        let (php, kept) = match self.behind {
             Behind::Fpm { kept, .. } => {
-                FASTCGI.to_owned()
-                    + &only_if(kept, "            fastcgi_keep_conn on;\n".to_owned())
+                let keep = only_if(kept, "            fastcgi_keep_conn on;\n".to_owned());
+                (FASTCGI.to_owned() + &keep, kept)
             }
-            Behind::Apache => PROXY.to_owned(),
+            Behind::Apache => (PROXY.to_owned(), true),
         };
         // For each worker one place per client: no connection is closed for lack of one.
         let kept = only_if(
@@ -252,11 +228,41 @@ impl Stack for Nginx {
         std::fs::write(&file, &text).map_err(failed)?;
         let mut command = Command::new(find(&["nginx"]).unwrap_or_else(|| "nginx".into()));
         command.arg("-p").arg(folder).arg("-c").arg(&file);
-        let mut program = StackProgram::start(&mut command, &folder.join("nginx.log"))?;
-        program.wait_until(|| accepts(port))?;
-        behind.programs.push(program);
-        behind.reload.push(Some(Signal::HUP));
-        behind.configuration.insert("nginx.conf".to_owned(), text);
-        Ok(Running { port, ..behind })
+        Running { port, ..behind }.start(
+            &mut command,
+            &folder.join("nginx.log"),
+            ("nginx.conf", text),
+            Some(Signal::HUP),
+        )
+    }
+}
+
+impl Behind {
+    /// Starts the server behind nginx. Returns it with its address in nginx's form.
+    fn start(
+        self,
+        environment: &StackEnvironment,
+        folder: &Path,
+    ) -> Result<(Running, String), StartFailed> {
+        match self {
+            Behind::Fpm { transport, kept } => {
+                let children = if kept {
+                    environment.connections * environment.cores
+                } else {
+                    environment.php_processes
+                };
+                let mut running = Running::without_programs(0);
+                let address = fpm::start(environment, folder, transport, children, &mut running)?;
+                Ok((running, address))
+            }
+            Behind::Apache => {
+                let own = folder.join("apache");
+                std::fs::create_dir_all(&own)
+                    .map_err(|error| StartFailed::Execute("nginx".to_owned(), error))?;
+                let running = apache::prefork().start(environment, &own)?;
+                let address = format!("127.0.0.1:{}", running.port);
+                Ok((running, address))
+            }
+        }
     }
 }

@@ -127,12 +127,8 @@ impl Stack for Unit {
         }
         let mut program = StackProgram::start(&mut command, &folder.join("unitd.log"))?;
         program.wait_until(|| accepts(port) && answers(port))?;
-        Ok(Running {
-            port,
-            programs: vec![program],
-            configuration: [("conf.json".to_owned(), text)].into(),
-            reload: vec![None],
-            http3: false,
-        })
+        let mut running = Running::without_programs(port);
+        running.add(program, ("conf.json", text), None);
+        Ok(running)
     }
 }
