@@ -25,15 +25,19 @@ fn main() {
             .expect("as above");
     }
     let sites = sites(&folder.0);
-    let plain = request(&[]);
-    let browser = request(BROWSER);
-    let conditional = request(&[("If-None-Match", "\"0-0\"")]);
-    let ranged = request(&[("Range", "bytes=0-4")]);
-    let small = path(&sites, "/HelloWorld.txt");
-    let large = path(&sites, "/assets/css/large.css");
-
     let mut store = FileStore::new(StoreLimits::default());
     store.tick(1);
+    hits(&sites, &mut store);
+    hits_in_turn(&sites, &mut store);
+    resolving(&sites, &mut store);
+    checks(&sites, &mut store);
+    first_opens(&sites);
+}
+
+fn hits(sites: &Sites, store: &mut FileStore) {
+    let plain = request(&[]);
+    let small = path(sites, "/HelloWorld.txt");
+    let large = path(sites, LARGE);
     let mut hit = |name: &str, request: &Request, path: &DocumentPath| {
         measure(name, HITS, || {
             let look = store.look(black_box(path));
@@ -42,54 +46,70 @@ fn main() {
         });
     };
     hit("hit, small file", &plain, &small);
-    hit("hit, small file, a browser's fields", &browser, &small);
+    hit("hit, small file, a browser's fields", &request(BROWSER), &small);
     hit("hit, 100 kB file", &plain, &large);
+    let conditional = request(&[("If-None-Match", "\"0-0\"")]);
     hit("If-None-Match that does not match", &conditional, &small);
-    hit("range", &ranged, &small);
+    hit("range", &request(&[("Range", "bytes=0-4")]), &small);
+}
 
-    let alternating: Vec<DocumentPath> = (0..64)
-        .map(|number| path(&sites, &format!("/assets/css/{number}.css")))
-        .collect();
+fn hits_in_turn(sites: &Sites, store: &mut FileStore) {
+    let plain = request(&[]);
+    let alternating = numbered(sites, 64);
     let mut next = 0;
-    hit_each(&mut store, &plain, &alternating);
+    hit_each(store, &plain, &alternating);
     measure("hit, 64 files in turn", HITS, || {
         next = (next + 1) % alternating.len();
         let look = store.look(&alternating[next]);
         assert!(look.kind == PathKind::File);
         black_box(store.answer(&plain, &alternating[next], look.file));
     });
+}
 
+fn resolving(sites: &Sites, store: &mut FileStore) {
     let mut scratch = Scratch::default();
-    let mut request = plain.clone();
+    let mut request = request(&[]);
     request.target = b"/HelloWorld.txt".to_vec();
     let site = sites.find(b"x").expect("the default site");
     measure("resolve and hit", HITS, || {
         let resolved =
-            howdah_site::resolve(site, &client(black_box(&request)), &mut store, &mut scratch);
+            howdah_site::resolve(site, &client(black_box(&request)), store, &mut scratch);
         let howdah_site::Resolution::File { path, file } = resolved.resolution else {
             panic!("{resolved:?}")
         };
         black_box(store.answer(&request, &path, file));
         scratch.reuse(path);
     });
+}
 
+fn checks(sites: &Sites, store: &mut FileStore) {
+    let small = path(sites, "/HelloWorld.txt");
     let mut now = 1;
     measure("check after a second", HITS / 100, || {
         now += 1;
         store.tick(now);
         assert!(store.kind(&small) == PathKind::File);
     });
+}
 
-    let paths: Vec<DocumentPath> = (0..FILES)
-        .map(|number| path(&sites, &format!("/assets/css/{number}.css")))
-        .collect();
+fn first_opens(sites: &Sites) {
+    let plain = request(&[]);
+    let paths = numbered(sites, FILES);
     measure("first open, 2 kB file in a known folder", 1, || {
         hit_each(&mut store_at(1), &plain, &paths)
     })
     .per(FILES);
+    let large = path(sites, LARGE);
     measure("first open, new store: two folders to watch", 200, || {
         hit_each(&mut store_at(1), &plain, std::slice::from_ref(&large));
     });
+}
+
+/// Returns the paths of the first `count` files of 2 kB.
+fn numbered(sites: &Sites, count: usize) -> Vec<DocumentPath> {
+    (0..count)
+        .map(|number| path(sites, &format!("/assets/css/{number}.css")))
+        .collect()
 }
 
 /// Prints the smallest time per call over some rounds of `count` calls.
@@ -185,6 +205,7 @@ impl Drop for Folder {
 }
 
 const ROUNDS: usize = 7;
+const LARGE: &str = "/assets/css/large.css";
 const HITS: usize = 200_000;
 const FILES: usize = 1000;
 

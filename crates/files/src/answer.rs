@@ -192,6 +192,15 @@ impl<'d> Tagged<'d> {
         }
     }
 
+    /// Returns a head that tells the type, the validators, and that parts may be asked for.
+    fn head(self, status: Status) -> ResponseHead {
+        let mut head = ResponseHead::new(status);
+        head.fields.push(b"Content-Type", self.content_type);
+        self.push_validators(&mut head.fields);
+        head.fields.push(b"Accept-Ranges", b"bytes");
+        head
+    }
+
     fn push_coding(self, fields: &mut Fields) {
         if let NegotiatedForm::Coded(coding) = self.variant {
             fields.push(b"Content-Encoding", coding.token().as_bytes());
@@ -264,18 +273,12 @@ pub(crate) fn answer_for_script(
         false => tagged.whole(body),
     };
     match answer {
-        Answer::Whole { body, .. } | Answer::Retagged { body, .. } => {
-            let mut head = ResponseHead::new(Status::OK);
-            head.fields.push(b"Content-Type", tagged.content_type);
-            tagged.push_validators(&mut head.fields);
-            head.fields.push(b"Accept-Ranges", b"bytes");
-            Answer::Composed {
-                head,
-                length: document.size(),
-                body,
-                modified: document.modified(),
-            }
-        }
+        Answer::Whole { body, .. } | Answer::Retagged { body, .. } => Answer::Composed {
+            head: tagged.head(Status::OK),
+            length: document.size(),
+            body,
+            modified: document.modified(),
+        },
         other => other,
     }
 }
@@ -360,29 +363,14 @@ fn conditional(tagged: Tagged<'_>, request: &Request, now: u64, body: FileBody) 
 /// RFC 9110 §15.4.5: the fields that a cache needs to find and refresh what it has, and no
 /// description of the content.
 fn not_modified(tagged: Tagged<'_>) -> Answer {
-    let document = tagged.document;
     let mut head = ResponseHead::new(Status::NOT_MODIFIED);
     tagged.push_validators(&mut head.fields);
-    Answer::Composed {
-        head,
-        length: 0,
-        body: FileBody::None,
-        modified: document.modified(),
-    }
+    without_content(head, tagged.document)
 }
 
 /// A 412 without content tells the validators that the file has now, as with Apache.
 fn precondition_failed(tagged: Tagged<'_>) -> Answer {
-    let mut head = ResponseHead::new(Status::PRECONDITION_FAILED);
-    head.fields.push(b"Content-Type", tagged.content_type);
-    tagged.push_validators(&mut head.fields);
-    head.fields.push(b"Accept-Ranges", b"bytes");
-    Answer::Composed {
-        head,
-        length: 0,
-        body: FileBody::None,
-        modified: tagged.document.modified(),
-    }
+    without_content(tagged.head(Status::PRECONDITION_FAILED), tagged.document)
 }
 
 fn part(tagged: Tagged<'_>, span: Span) -> Answer {
@@ -421,6 +409,10 @@ fn unsatisfiable(document: &Document) -> Answer {
     head.fields
         .push(b"Content-Range", &range::unsatisfied_content_range(document.size()));
     head.fields.push(b"Accept-Ranges", b"bytes");
+    without_content(head, document)
+}
+
+fn without_content(head: ResponseHead, document: &Document) -> Answer {
     Answer::Composed {
         head,
         length: 0,

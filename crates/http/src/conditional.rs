@@ -140,6 +140,7 @@ fn matches(
 #[cfg(test)]
 mod tests {
     use super::{Decision::*, *};
+    use crate::fields::tests::fields;
 
     const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
     const AT: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
@@ -156,14 +157,6 @@ mod tests {
         etag: Some(b"W/\"v2\""),
         last_modified: Some(784_111_777),
     };
-
-    fn fields(lines: &[(&str, &str)]) -> Fields {
-        let mut fields = Fields::new();
-        for (name, value) in lines {
-            fields.push(name.as_bytes(), value.as_bytes());
-        }
-        fields
-    }
 
     #[test]
     fn decisions_about_what_exists() {

@@ -250,10 +250,10 @@ fn slice(bytes: &[u8], start: u32, end: u32) -> &[u8] {
 const MOST_REMOVED: u32 = 4096;
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn fields(lines: &[(&str, &str)]) -> Fields {
+    pub(crate) fn fields(lines: &[(&str, &str)]) -> Fields {
         let mut fields = Fields::new();
         for (name, value) in lines {
             fields.push(name.as_bytes(), value.as_bytes());

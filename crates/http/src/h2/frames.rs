@@ -268,16 +268,16 @@ fn note(count: &mut u32, most: u32, excess: ExceededLimit) -> Result<(), Exceede
 pub const PER_WINDOW_UPDATE: u64 = 1024;
 
 /// Bytes of a frame's header.
-const HEADER: usize = 9;
+pub(super) const HEADER: usize = 9;
 
 // Kinds of frames (RFC 9113 §6).
 const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
+pub(super) const HEADERS: u8 = 1;
+pub(super) const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PUSH_PROMISE: u8 = 5;
 const PING: u8 = 6;
-const GOAWAY: u8 = 7;
+pub(super) const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 const PRIORITY_UPDATE: u8 = 0x10;

@@ -6,6 +6,8 @@
 
 use std::collections::VecDeque;
 
+use super::frames::{GOAWAY, HEADER, HEADERS, RST_STREAM};
+
 /// Counts the requests that are refused on one connection.
 #[derive(Debug)]
 pub struct RefusalMeter {
@@ -142,8 +144,6 @@ impl RefusalMeter {
 
 /// Streams that are remembered. Refusals of older ones are not counted.
 const MOST_PASSED: usize = 256;
-/// Bytes of a frame's header.
-const HEADER: usize = 9;
 /// The place of the kind in a header.
 const KIND: usize = 3;
 /// Bytes of an error code.
@@ -154,12 +154,6 @@ const BEFORE_DEBUG_DATA: usize = 8;
 const MOST_DEBUG_DATA: usize = 32;
 /// Bytes of the longest frame that is looked at as a whole.
 const LONGEST: usize = HEADER + BEFORE_DEBUG_DATA + MOST_DEBUG_DATA;
-/// The kind of a frame that begins a response (RFC 9113 §6.2).
-const HEADERS: u8 = 1;
-/// The kind of a frame that ends a stream (RFC 9113 §6.4).
-const RST_STREAM: u8 = 3;
-/// The kind of a frame that ends a connection (RFC 9113 §6.8).
-const GOAWAY: u8 = 7;
 /// The error code of a request that was not begun (RFC 9113 §7).
 const REFUSED_STREAM: u32 = 7;
 
