@@ -159,7 +159,19 @@ fn image(maker: &mut Maker<'_>, icon: &[u8], alt: &[u8]) {
     maker.put(close);
 }
 
-/// Writes a row's icon. Returns whether it has one.
+/// Writes a row's icon, as a link where the options say so.
+fn linked_icon(maker: &mut Maker<'_>, row: &Row<'_>, anchor: &[u8], otherwise: &str) {
+    let is_link = maker.has(AutoindexOptions::ICONS_ARE_LINKS);
+    if is_link {
+        maker.put([b"<a href=\"", anchor, b"\">"].concat());
+    }
+    icon(maker, row, otherwise);
+    if is_link {
+        maker.put("</a>");
+    }
+}
+
+/// Writes a row's icon, or `otherwise` where it has none.
 fn icon(maker: &mut Maker<'_>, row: &Row<'_>, otherwise: &str) {
     let config = maker.config;
     match row.icon.or(config.default_icon.as_deref()) {
@@ -190,13 +202,9 @@ fn table_row(
     }
     let anchor = link(row);
     if !maker.has(AutoindexOptions::SUPPRESS_ICON) {
-        let is_link = maker.has(AutoindexOptions::ICONS_ARE_LINKS);
         cell(maker, "<td", "indexcolicon", " valign=\"top\"");
-        if is_link {
-            maker.put([b"<a href=\"", &anchor[..], b"\">"].concat());
-        }
-        icon(maker, row, "&nbsp;");
-        maker.put(if is_link { "</a></td>" } else { "</td>" });
+        linked_icon(maker, row, &anchor, "&nbsp;");
+        maker.put("</td>");
     }
     cell(maker, "<td", "indexcolname", "");
     let adjusts = matches!(maker.config.name_width, Some(Width::Longest));
@@ -278,12 +286,8 @@ fn text_row(
 ) {
     let anchor = link(row);
     if !maker.has(AutoindexOptions::SUPPRESS_ICON) {
-        let is_link = maker.has(AutoindexOptions::ICONS_ARE_LINKS);
-        if is_link {
-            maker.put([b"<a href=\"", &anchor[..], b"\">"].concat());
-        }
-        icon(maker, row, "     ");
-        maker.put(if is_link { "</a> " } else { " " });
+        linked_icon(maker, row, &anchor, "     ");
+        maker.put(" ");
     }
     name(maker, row, index, &anchor, widths.name);
     maker.put(" ");

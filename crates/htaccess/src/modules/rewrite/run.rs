@@ -159,31 +159,8 @@ impl<'a, 'r> RewriteRun<'a, 'r> {
                 at += 1;
                 continue;
             }
-            if self.is_too_long(rule) {
-                return Ok(RulesOutcome::Status(500));
-            }
-            self.note_vary(rule);
-            if applied == Applied::Refused {
-                return Ok(RulesOutcome::Status(403));
-            }
-            if rule.has(Switches::STATUS) {
-                return Ok(RulesOutcome::Status(rule.effects.status));
-            }
-            if applied == Applied::Changed {
-                let escape = !rule.has(Switches::NO_ESCAPE);
-                outcome = RulesOutcome::Changed { escape };
-            }
-            if rule.has(Switches::PASS_THROUGH) {
-                let name = [PASS_THROUGH, &self.transaction.state.filename].concat();
-                self.rename(name);
-                return Ok(RulesOutcome::Changed { escape: true });
-            }
-            if rule.has(Switches::END) {
-                self.transaction.state.rewriting.ended = true;
-                return Ok(outcome);
-            }
-            if rule.has(Switches::PROXY) || rule.has(Switches::LAST) {
-                return Ok(outcome);
+            if let Some(last) = self.conclude(rule, applied, &mut outcome) {
+                return Ok(last);
             }
             if rule.has(Switches::NEXT_ROUND) {
                 round += 1;
@@ -196,6 +173,38 @@ impl<'a, 'r> RewriteRun<'a, 'r> {
             }
             at += 1 + rule.effects.skip;
         }
+    }
+
+    /// Notes the result of a rule that was applied in `outcome`. Returns the outcome of all rules
+    /// where this one is the last; `None` where others follow.
+    fn conclude(
+        &mut self,
+        rule: &RewriteRule,
+        applied: Applied,
+        outcome: &mut RulesOutcome,
+    ) -> Option<RulesOutcome> {
+        if self.is_too_long(rule) {
+            return Some(RulesOutcome::Status(500));
+        }
+        self.note_vary(rule);
+        if applied == Applied::Refused {
+            return Some(RulesOutcome::Status(403));
+        }
+        if rule.has(Switches::STATUS) {
+            return Some(RulesOutcome::Status(rule.effects.status));
+        }
+        if applied == Applied::Changed {
+            let escape = !rule.has(Switches::NO_ESCAPE);
+            *outcome = RulesOutcome::Changed { escape };
+        }
+        if rule.has(Switches::PASS_THROUGH) {
+            let name = [PASS_THROUGH, &self.transaction.state.filename].concat();
+            self.rename(name);
+            return Some(RulesOutcome::Changed { escape: true });
+        }
+        self.transaction.state.rewriting.ended |= rule.has(Switches::END);
+        let ends = [Switches::END, Switches::PROXY, Switches::LAST];
+        ends.into_iter().any(|switch| rule.has(switch)).then_some(*outcome)
     }
 
     /// Applies one rule (`apply_rewrite_rule`).

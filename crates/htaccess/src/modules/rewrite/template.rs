@@ -132,7 +132,7 @@ impl Template {
                 Ok(Cow::Borrowed(expansion.condition.group(*group)))
             }
             [TemplatePart::OfRule(group)] => Ok(Cow::Borrowed(expansion.rule.group(*group))),
-            _ => self.write(expansion, context, None, false).map(|(text, _)| Cow::Owned(text)),
+            _ => self.expand_escaped(expansion, context, None).map(Cow::Owned),
         }
     }
 
@@ -146,7 +146,7 @@ impl Template {
         context: &mut dyn EvaluationContext,
         escape: Option<&Escape>,
     ) -> Result<Vec<u8>, RewriteError> {
-        self.write(expansion, context, escape, false).map(|(text, _)| text)
+        self.substitute(expansion, context, escape, false).map(|(text, _)| text)
     }
 
     /// Expands a substitution. Returns the string, and whether the `?` that begins its query came
@@ -155,16 +155,6 @@ impl Template {
     /// # Errors
     /// Where the result exceeds 64 KiB.
     pub fn substitute(
-        &self,
-        expansion: &Expansion<'_, '_>,
-        context: &mut dyn EvaluationContext,
-        escape: Option<&Escape>,
-        last: bool,
-    ) -> Result<(Vec<u8>, bool), RewriteError> {
-        self.write(expansion, context, escape, last)
-    }
-
-    fn write(
         &self,
         expansion: &Expansion<'_, '_>,
         context: &mut dyn EvaluationContext,
@@ -187,7 +177,7 @@ impl Template {
                     captured(expansion.condition.group(*group), escape, &mut out)
                 }
                 TemplatePart::Map(default) => {
-                    let (text, _) = default.write(expansion, context, escape, last)?;
+                    let (text, _) = default.substitute(expansion, context, escape, last)?;
                     out.extend_from_slice(&text);
                 }
             }
