@@ -127,7 +127,8 @@ impl OpenFile {
         self.file.try_clone()
     }
 
-    /// Returns what has happened to the file since it was opened. A file that grows, such as a log,
+    /// Returns what has happened to the file since it was opened; `None` if nothing has, or if the
+    /// file cannot be looked at. A file that grows, such as a log,
     /// is taken for one that was appended to: its first bytes are the same.
     pub fn change(&self) -> Option<FileChange> {
         let stat = Stat::of(self.file.as_fd()).ok()?;

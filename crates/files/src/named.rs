@@ -53,7 +53,7 @@ impl FileStore {
     }
 
     /// Returns the numbers of the owner and the group of what is at an absolute path, links
-    /// followed.
+    /// followed. `None`: nothing is there, or the disk would have to be waited for.
     pub fn owners_of_path(&mut self, absolute: &[u8]) -> Option<(u32, u32)> {
         let stat = self.stat_path(&CString::new(absolute).ok()?, true)?;
         Some((stat.owner, stat.group))

@@ -43,11 +43,11 @@ impl LinkedPath {
         LinkedPath::noting(path, &mut |_| {})
     }
 
-    /// As [`LinkedPath::of`]. Tells `note` each path before the disk is asked about it: the last
-    /// one is where a file system hangs. Its folders are no links.
+    /// Looks up a path as [`LinkedPath::of`] does, and tells `note` each path before the disk is
+    /// asked about it: the last one is where a file system hangs. Its folders are no links.
     ///
     /// # Errors
-    /// As of [`LinkedPath::of`].
+    /// Those of [`LinkedPath::of`].
     pub fn noting(path: &Path, note: &mut dyn FnMut(&Path)) -> io::Result<LinkedPath> {
         let walk = walk(path, note)?;
         let owner = walk.here().1.owner;

@@ -114,8 +114,9 @@ impl FileStore {
     }
 
     /// Makes the store one of an event loop, which compiles no `.htaccess` file: a file that no
-    /// other store has compiled counts as unreadable, and [`take_postponed`](FileStore::take_postponed)
-    /// tells so. Then the caller asks another store first.
+    /// other store has compiled counts as unreadable, and
+    /// [`take_postponed`](FileStore::take_postponed) tells so. Then the caller asks another store
+    /// first.
     pub fn postponing(self) -> FileStore {
         FileStore { postpones: true, ..self }
     }
@@ -216,8 +217,9 @@ impl FileStore {
         }
     }
 
-    /// The same where directives apply. The page of an error is answered whatever the method was.
-    /// The content is there for HEAD too, since the head tells what filters would make of it.
+    /// Answers as [`answer`](FileStore::answer) does, where directives apply. The page of an error
+    /// is answered whatever the method was. The content is there for HEAD too, since the head tells
+    /// what filters would make of it.
     pub fn answer_in_manner(
         &mut self,
         request: &Request,

@@ -11,15 +11,15 @@ pub trait EvaluationContext {
     /// Returns the outside.
     fn host(&mut self) -> &mut dyn Host;
 
-    /// Returns what is at an absolute path, links followed. Cheaper than [`Host::probe`] below the
-    /// document root.
+    /// Returns what is at an absolute path, links followed; `None` if nothing is there. Cheaper
+    /// than [`Host::probe`] below the document root.
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
         self.host().probe(path)
     }
 
-    /// Returns the type of the file at an absolute path, links followed. Cheaper than
-    /// [`probe`](EvaluationContext::probe) for the file that the request is for, which nearly every
-    /// rewrite condition asks about.
+    /// Returns the type of the file at an absolute path, links followed; `None` if nothing is
+    /// there. Cheaper than [`probe`](EvaluationContext::probe) for the file that the request is
+    /// for, which nearly every rewrite condition asks about.
     fn kind(&mut self, path: &[u8]) -> Option<ProbeKind> {
         self.probe(path).map(|probe| probe.kind)
     }

@@ -13,15 +13,17 @@ use crate::client::Unrepeatable;
 ///
 /// The resolution cache may keep what was evaluated from answers about files and variables. Every
 /// other answer holds for one request only: these methods take an [`Unrepeatable`], which
-/// [`ClientRequest::depends_on_everything`](crate::ClientRequest::depends_on_everything) gives to callers that
-/// have noted so.
+/// [`ClientRequest::depends_on_everything`](crate::ClientRequest::depends_on_everything) gives to
+/// callers that have noted so.
 pub trait Host {
-    /// Returns what is at an absolute path, links followed.
+    /// Returns what is at an absolute path, links followed. `None`: nothing is there, or it cannot
+    /// be looked up.
     fn probe(&mut self, _path: &[u8]) -> Option<Probe> {
         None
     }
 
-    /// Returns what is at an absolute path, without following a link at its end.
+    /// Returns what is at an absolute path, without following a link at its end. `None` as for
+    /// [`probe`](Self::probe).
     fn probe_link(&mut self, path: &[u8]) -> Option<Probe> {
         self.probe(path)
     }
@@ -45,7 +47,7 @@ pub trait Host {
         Vec::new()
     }
 
-    /// Returns a variable of the server's own environment.
+    /// Returns a variable of the server's own environment; `None` if it is not set.
     fn variable(&mut self, _name: &[u8]) -> Option<Vec<u8>> {
         None
     }

@@ -75,8 +75,8 @@ pub struct SyntaxError {
     pub hint: Option<&'static str>,
 }
 
-/// Longer lines are a mistake, continuation lines and the end taken together: what Apache's buffer
-/// for a `.htaccess` holds.
+/// Bytes of the longest line, its continuation lines and its end included: what Apache's buffer for
+/// a `.htaccess` holds. A longer line is a mistake.
 pub const LONGEST_LINE: usize = 8192;
 
 /// The depth to which sections may be nested; Apache has no limit but its stack.

@@ -8,7 +8,8 @@ pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     reading.matches(pattern, name)
 }
 
-/// Like [`matches()`], but a slash is a byte as any other (no flag, or `APR_FNM_CASE_BLIND`).
+/// Returns whether the pattern matches as with [`matches()`], where a slash is a byte as any other
+/// (no flag, or `APR_FNM_CASE_BLIND`).
 pub fn matches_text(pattern: &[u8], text: &[u8], caseless: bool) -> bool {
     let reading = WildcardReading { path: false, caseless };
     reading.matches(pattern, text)

@@ -174,8 +174,9 @@ impl Multipart {
     }
 }
 
-/// More ranges than this are answered with the whole representation: every range costs a part head
-/// and a read. Apache's MaxRanges; readers of documents ask for a hundred pages at once.
+/// The ranges that a response has at most. More are answered with the whole representation: every
+/// range costs a part head and a read. Apache's MaxRanges; readers of documents ask for a hundred
+/// pages at once.
 pub const RANGE_LIMIT: usize = 200;
 
 fn range_set(value: &[u8]) -> Option<&[u8]> {

@@ -16,7 +16,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// 400 Bad Request.
+    /// Returns a refusal with 400 Bad Request.
     pub const fn bad(why: &'static str) -> Refusal {
         Refusal { status: Status::BAD_REQUEST, why }
     }

@@ -115,27 +115,27 @@ impl Status {
         self.0
     }
 
-    /// 1xx: an interim response, another one follows.
+    /// Returns whether the status is 1xx: an interim response, which another one follows.
     pub const fn is_informational(self) -> bool {
         self.0 < 200
     }
 
-    /// 2xx.
+    /// Returns whether the status is 2xx.
     pub const fn is_success(self) -> bool {
         self.0 >= 200 && self.0 < 300
     }
 
-    /// 3xx.
+    /// Returns whether the status is 3xx.
     pub const fn is_redirection(self) -> bool {
         self.0 >= 300 && self.0 < 400
     }
 
-    /// 4xx.
+    /// Returns whether the status is 4xx.
     pub const fn is_client_error(self) -> bool {
         self.0 >= 400 && self.0 < 500
     }
 
-    /// 5xx and above.
+    /// Returns whether the status is 5xx or above.
     pub const fn is_server_error(self) -> bool {
         self.0 >= 500
     }

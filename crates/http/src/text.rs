@@ -2,8 +2,8 @@
 
 use std::{fmt, ops::Deref};
 
-/// At most [`Text::CAPACITY`] bytes; a longer text is cut, which never happens to a text made in
-/// this crate.
+/// A short text of at most [`Text::CAPACITY`] bytes. A longer one is cut, which never happens to a
+/// text made in this crate.
 #[derive(Clone, Copy)]
 pub struct Text {
     bytes: [u8; Text::CAPACITY],

@@ -45,7 +45,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// `http` or `https`.
+    /// The name of the scheme: `http` or `https`.
     pub fn as_str(self) -> &'static str {
         match self {
             Scheme::Http => "http",

@@ -80,12 +80,13 @@ pub const INI: &[(&str, &str)] = &[
     ("opcache.jit", "0"),
 ];
 
-/// The user of the servers' workers where the laboratory runs as root.
+/// The user of the servers' workers where the laboratory runs as root; `None` where it does not.
 pub fn user() -> Option<String> {
     geteuid().is_root().then(|| "www-data".to_owned())
 }
 
-/// The version of the command-line PHP that is part of the names of Debian's packages.
+/// The version of the command-line PHP that is part of the names of Debian's packages. `None`
+/// without PHP.
 pub fn php_version() -> Option<String> {
     let php = find(&["php"])?;
     let output = Command::new(php)

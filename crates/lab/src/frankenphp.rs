@@ -15,7 +15,7 @@ const FILES: [(&str, &str); 3] = [
     ("main.go", include_str!("frankenphp/main.go")),
 ];
 
-/// The built program, if it exists.
+/// The built program; `None` if it was not built.
 pub fn built() -> Option<PathBuf> {
     Some(cache_folder("frankenphp")?.join("frankenphp-library")).filter(|file| file.is_file())
 }

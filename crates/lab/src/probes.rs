@@ -116,7 +116,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Mean memory of a PHP process.
+    /// Mean memory of a PHP process; `None` without such a process.
     pub fn worker(&self) -> Option<f64> {
         let (sum, count) = self.workers;
         (count > 0).then(|| sum as f64 / count as f64)

@@ -246,7 +246,7 @@ pub fn accepts(port: u16) -> bool {
     TcpStream::connect_timeout(&([127, 0, 0, 1], port).into(), Duration::from_secs(1)).is_ok()
 }
 
-/// Finds a program in PATH or in the folders of servers.
+/// Finds the first of these programs in PATH or in the folders of servers; `None` if there is none.
 pub fn find(names: &[&str]) -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/usr/local/sbin";
     names.iter().find_map(|name| {

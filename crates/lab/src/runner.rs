@@ -26,11 +26,11 @@ use measure::{SAMPLE, measure, shortened};
 
 /// Receives the progress of a run.
 pub trait RunProgress {
-    /// A group begins; `stacks` are those that have started.
+    /// Shows that a group begins; `stacks` are those that have started.
     fn group(&mut self, group: &CellGroup, stacks: &[&str]);
-    /// A round has ended, number `done` of `all`.
+    /// Shows that a round has ended, number `done` of `all`.
     fn round(&mut self, cell: &PlannedCell, stack: &str, round: &Round, done: usize, all: usize);
-    /// A note for readers of the run.
+    /// Shows a note for readers of the run.
     fn note(&mut self, text: &str);
 }
 

@@ -24,7 +24,8 @@ pub trait Stack: fmt::Debug {
     fn renews_tickets(&self) -> bool {
         true
     }
-    /// A difference to the other stacks that cannot be avoided, for a footnote.
+    /// A difference to the other stacks that cannot be avoided, for a footnote; `None` if there is
+    /// none.
     fn unequal(&self) -> Option<&str> {
         None
     }
@@ -36,6 +37,10 @@ pub trait Stack: fmt::Debug {
     fn version(&self, environment: &StackEnvironment) -> String;
     /// Starts the stack. `folder` is its own, below the run's temporary folder, and belongs to the
     /// servers' user.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be written, or a program cannot be run, has ended, or does not accept in time.
     fn start(&self, environment: &StackEnvironment, folder: &Path) -> Result<Running, StartFailed>;
 }
 
@@ -105,7 +110,7 @@ impl StackEnvironment {
         self.settings.contains_key(AS_INSTALLED)
     }
 
-    /// Seconds for which connections are kept, where a setting says so; 0: not at all.
+    /// Seconds for which connections are kept; 0: not at all. `None` where no setting says so.
     pub fn keep_alive(&self) -> Option<u32> {
         self.settings.get(KEEP_ALIVE)?.parse().ok()
     }

@@ -66,8 +66,8 @@ pub fn compare(ours: &StackOutcome, theirs: &StackOutcome, figure: Figure) -> Op
     Some(StackRatio { ratio, low, high, rounds: ratios.len() })
 }
 
-/// The 95 % percentile interval of the bootstrap for the median. The same values always give the
-/// same interval.
+/// The 95 % percentile interval of the bootstrap for the median; `None` without values. The same
+/// values always give the same interval.
 pub fn interval(values: &[f64]) -> Option<(f64, f64)> {
     if values.is_empty() {
         return None;

@@ -17,12 +17,12 @@ pub fn packages(php: &str) -> Vec<String> {
     [&php[..], &others].concat()
 }
 
-/// The built program, if it exists.
+/// The built program; `None` if it was not built.
 pub fn built() -> Option<PathBuf> {
     Some(cache_folder("unit")?.join("sbin/unitd")).filter(|file| file.is_file())
 }
 
-/// The folder of the built modules, if the program was built.
+/// The folder of the built modules; `None` if the program was not built.
 pub fn modules() -> Option<PathBuf> {
     built().and_then(|_| Some(cache_folder("unit")?.join("modules")))
 }

@@ -41,15 +41,16 @@ const OPTIONS: &[&str] = &[
     "--disable-phpdbg",
 ];
 
-/// The built module of Apache and opcache extension for this version, if they exist.
+/// The built module of Apache and opcache extension for this version; `None` if one is missing.
 pub fn built(php: &str) -> Option<(PathBuf, PathBuf)> {
     let folder = cache(php)?;
     let (module, opcache) = (folder.join("libphp.so"), folder.join("opcache.so"));
     (module.is_file() && opcache.is_file()).then_some((module, opcache))
 }
 
-/// The folder with the built library for this version, if it exists. PHP has installed `bin`,
-/// `include` and `lib/php` there. `lib/php` has the library and the opcache extension.
+/// The folder with the built library for this version; `None` if it was not built. PHP has
+/// installed `bin`, `include` and `lib/php` there. `lib/php` has the library and the opcache
+/// extension.
 pub fn library(php: &str) -> Option<PathBuf> {
     let folder = cache(php)?.join("library");
     let has = |name| folder.join(name).is_file();

@@ -72,7 +72,8 @@ pub trait DocumentHost: Host {
     }
 
     /// Returns what is at an absolute path, links followed: from what is known below the document
-    /// root where the path is below it. `below` is any path below that root; its memory is used.
+    /// root where the path is below it. `None` if nothing is there. `below` is any path below that
+    /// root; its memory is used.
     fn probe_absolute(&mut self, below: &mut DocumentPath, absolute: &[u8]) -> Option<Probe> {
         if below.set_absolute(absolute)
             && let Some(known) = self.probe_document(below)

@@ -233,7 +233,7 @@ impl Site {
         }
     }
 
-    /// Returns the document root, if that is the same for all hosts.
+    /// Returns the document root; `None` where each host has its own.
     pub fn fixed_root(&self) -> Option<&[u8]> {
         match &self.config.root {
             RootTemplate::Fixed(path) => Some(path.as_os_str().as_bytes()),

@@ -15,8 +15,8 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// Whether a terminal obeys the character instead of showing it, or shows other characters in
-/// another order or on another line because of it (controls of bidirectional text).
+/// Returns whether a terminal obeys the character instead of showing it, or shows other characters
+/// in another order or on another line because of it (controls of bidirectional text).
 pub fn controls_terminal(character: char) -> bool {
     character.is_control()
         || matches!(
@@ -34,7 +34,7 @@ pub fn visible(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// As [`visible`], for several lines: line feeds and tabs remain.
+/// Replaces characters as [`visible`] does, in several lines: line feeds and tabs remain.
 pub fn visible_lines(text: &str) -> String {
     let is_kept = |one: &char| matches!(one, '\n' | '\t');
     text.chars().map(|one| if is_kept(&one) { one } else { shown(one) }).collect()

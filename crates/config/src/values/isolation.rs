@@ -19,7 +19,7 @@ impl Sandbox {
     /// Every level.
     pub const ALL: [Sandbox; 3] = [Sandbox::Off, Sandbox::Standard, Sandbox::Strict];
 
-    /// As written in the file.
+    /// The name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Sandbox::Off => "off",

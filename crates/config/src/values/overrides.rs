@@ -34,7 +34,7 @@ impl OverrideClass {
         OverrideClass::Options,
     ];
 
-    /// As Apache spells it.
+    /// The name as Apache spells it.
     pub fn name(self) -> &'static str {
         match self {
             OverrideClass::AuthConfig => "AuthConfig",
@@ -47,7 +47,7 @@ impl OverrideClass {
 }
 
 impl AllowOverride {
-    /// Everything: Apache's `AllowOverride All`.
+    /// Returns all classes: Apache's `AllowOverride All`.
     pub fn all() -> Self {
         AllowOverride {
             classes: OverrideClass::ALL.to_vec(),
@@ -55,7 +55,7 @@ impl AllowOverride {
         }
     }
 
-    /// Nothing: Apache's `AllowOverride None`.
+    /// Returns no class: Apache's `AllowOverride None`.
     pub fn none() -> Self {
         AllowOverride { classes: Vec::new(), options: None }
     }

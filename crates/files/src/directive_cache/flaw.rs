@@ -9,7 +9,7 @@ use howdah_sys::open::{MOST_LINK_NAMES, MOST_LINKS};
 
 use super::DirectiveCache;
 
-/// Called with a flaw in a site's directives.
+/// Reports a flaw in a site's directives.
 pub type ReportFlaw = Box<dyn Fn(&Site, &Flaw) + Send + Sync>;
 
 /// A flaw in a file of directives.

@@ -36,7 +36,7 @@ pub enum Filter {
     Substitute(Arc<dyn ContentFilter>),
 }
 
-/// How much more than its input INFLATE may make, as far as directives say it.
+/// Limits of the output of INFLATE in relation to its input, as far as directives set them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InflateLimits {
     /// DeflateInflateRatioLimit: the multiple of the input.

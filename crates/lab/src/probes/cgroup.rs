@@ -88,7 +88,7 @@ impl Limit {
         Ok(result)
     }
 
-    /// The peak of the group's memory, in bytes.
+    /// The peak of the group's memory, in bytes; `None` where the kernel does not tell it.
     pub fn peak(&self) -> Option<u64> {
         let file = if self.version == 2 {
             "memory.peak"

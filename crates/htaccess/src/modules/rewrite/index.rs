@@ -43,7 +43,7 @@ pub(super) struct MatchingRules {
 pub(super) const FEWEST: usize = 24;
 
 impl RuleIndex {
-    /// Of the rules of a folder, in order.
+    /// Makes the index of a folder's rules, which are in order.
     pub fn new(rules: &[Arc<RewriteRule>]) -> RuleIndex {
         let mut exact: HashMap<Box<[u8]>, Vec<u32>> = HashMap::new();
         let mut sets = [(Vec::new(), Vec::new()), (Vec::new(), Vec::new())];
