@@ -11,7 +11,7 @@ use std::fmt;
 #[derive(Clone, Default)]
 pub struct Fields {
     bytes: Vec<u8>,
-    lines: Vec<Line>,
+    lines: Vec<FieldPlace>,
     /// The arena is the section of a message as it was received.
     is_section: bool,
     /// Bytes of removed lines that are still in the arena.
@@ -21,7 +21,7 @@ pub struct Fields {
 /// The place of one line's name and value in the arena. Invariant: `name_start <= name_end <=
 /// value_start <= value_end <= bytes.len()`.
 #[derive(Clone, Copy)]
-pub(crate) struct Line {
+pub(crate) struct FieldPlace {
     pub name_start: u32,
     pub name_end: u32,
     pub value_start: u32,
@@ -93,7 +93,7 @@ impl Fields {
         self.is_section = false;
         self.bytes.extend_from_slice(name);
         self.bytes.extend_from_slice(value);
-        self.lines.push(Line {
+        self.lines.push(FieldPlace {
             name_start: name_start as u32,
             name_end: value_start as u32,
             value_start: value_start as u32,
@@ -189,28 +189,28 @@ impl Fields {
     /// Returns the arena and the lines, for a parser that fills both at once. Every line pushed
     /// must point into bytes that are there when the parser has finished; otherwise the parser must
     /// call `clear`.
-    pub(crate) fn parts(&mut self) -> (&mut Vec<u8>, &mut Vec<Line>) {
+    pub(crate) fn parts(&mut self) -> (&mut Vec<u8>, &mut Vec<FieldPlace>) {
         (&mut self.bytes, &mut self.lines)
     }
 
     #[inline]
-    fn is_named(&self, line: &Line, name: &[u8]) -> bool {
+    fn is_named(&self, line: &FieldPlace, name: &[u8]) -> bool {
         (line.name_end - line.name_start) as usize == name.len()
             && self.name_of(line).eq_ignore_ascii_case(name)
     }
 
     #[inline]
-    fn name_of(&self, line: &Line) -> &[u8] {
+    fn name_of(&self, line: &FieldPlace) -> &[u8] {
         slice(&self.bytes, line.name_start, line.name_end)
     }
 
     #[inline]
-    fn value_of(&self, line: &Line) -> &[u8] {
+    fn value_of(&self, line: &FieldPlace) -> &[u8] {
         slice(&self.bytes, line.value_start, line.value_end)
     }
 }
 
-impl Line {
+impl FieldPlace {
     /// The bytes of name and value.
     fn length(&self) -> u32 {
         self.name_end - self.name_start + self.value_end - self.value_start

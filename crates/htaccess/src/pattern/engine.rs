@@ -13,7 +13,7 @@ use std::sync::{LazyLock, OnceLock};
 use pcre2::bytes::{CaptureLocations, Regex, RegexBuilder};
 
 use super::required::Required;
-use super::syntax::{PatternNode, Tree};
+use super::syntax::{PatternNode, PatternTree};
 use super::translate::TranslatedPattern;
 use super::{BadPattern, Definition, GROUPS, Spans};
 use crate::work::{Exhausted, Meter};
@@ -80,7 +80,7 @@ static MOST_GROUPS: LazyLock<Regex> = LazyLock::new(|| {
 impl PcrePattern {
     pub(super) fn new(
         definition: &Definition,
-        tree: Option<&Tree>,
+        tree: Option<&PatternTree>,
     ) -> Result<PcrePattern, BadPattern> {
         let source = TranslatedPattern::of(definition)?;
         let checked = builder(definition).build(&format!("{}{}", source.verbs, source.body));
@@ -277,7 +277,7 @@ fn limited(definition: &Definition, steps: u32, jit: bool, stack: Option<usize>)
 }
 
 /// Returns whether every branch begins with `^`.
-fn is_anchored(tree: &Tree) -> bool {
+fn is_anchored(tree: &PatternTree) -> bool {
     tree.branches.iter().all(|branch| {
         branch
             .first()

@@ -1,10 +1,10 @@
 //! Literals that every subject of a pattern must contain to match.
 
-use super::syntax::{Alternative, PatternNode, Tree};
+use super::syntax::{Alternative, PatternNode, PatternTree};
 
 /// Returns words of which every subject of a match contains at least one, in either case. They are
 /// in lower case, none empty. `None` where nothing is known.
-pub(super) fn of(tree: &Tree) -> Option<Vec<Vec<u8>>> {
+pub(super) fn of(tree: &PatternTree) -> Option<Vec<Vec<u8>>> {
     of_branches(&tree.branches)
 }
 

@@ -2,7 +2,7 @@
 //! cannot match.
 
 use super::literals;
-use super::syntax::{Alternative, PatternNode, Tree};
+use super::syntax::{Alternative, PatternNode, PatternTree};
 
 /// Words of which a subject must have one, letters in either case.
 pub(super) struct Required {
@@ -21,7 +21,7 @@ const MOST: usize = 4;
 
 impl Required {
     /// Returns the words that a pattern requires; `None` where too little is known.
-    pub(super) fn of(tree: &Tree) -> Option<Required> {
+    pub(super) fn of(tree: &PatternTree) -> Option<Required> {
         let mut words = Vec::new();
         for branch in &tree.branches {
             match beginning(branch) {

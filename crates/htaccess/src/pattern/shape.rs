@@ -10,7 +10,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use memchr::memmem;
 
 use super::Spans;
-use super::syntax::{PatternNode, RepeatedNode, Tree};
+use super::syntax::{PatternNode, PatternTree, RepeatedNode};
 use part::{BranchPart, fits};
 
 /// A pattern that is matched by hand.
@@ -69,7 +69,7 @@ struct FoundWord<'s> {
 const COMPARED: usize = 64;
 
 impl Shape {
-    pub(super) fn of(tree: &Tree) -> Option<Shape> {
+    pub(super) fn of(tree: &PatternTree) -> Option<Shape> {
         if tree.groups > 9 {
             return None;
         }
@@ -140,7 +140,7 @@ impl Shape {
 }
 
 impl ShapeWords {
-    fn of(tree: &Tree) -> Option<ShapeWords> {
+    fn of(tree: &PatternTree) -> Option<ShapeWords> {
         let mut branches = tree.branches.iter().map(BranchPart::of);
         let mut first = branches.next()??;
         for part in branches {

@@ -4,7 +4,7 @@
 use super::translate::posix_class;
 
 /// A pattern that is wholly understood.
-pub(super) struct Tree {
+pub(super) struct PatternTree {
     pub branches: Vec<Alternative>,
     pub caseless: bool,
     /// The number of capturing groups.
@@ -51,7 +51,7 @@ const DEPTH: usize = 30;
 const LENGTH: usize = 10_000;
 
 /// Returns the tree of a pattern that is understood, and correct.
-pub(super) fn parse(text: &[u8], caseless: bool) -> Option<Tree> {
+pub(super) fn parse(text: &[u8], caseless: bool) -> Option<PatternTree> {
     let (text, inline) = match text.strip_prefix(b"(?i)") {
         Some(rest) => (rest, true),
         None => (text, false),
@@ -61,7 +61,7 @@ pub(super) fn parse(text: &[u8], caseless: bool) -> Option<Tree> {
     }
     let mut parser = PatternParser { text, at: 0, groups: 0 };
     let branches = parser.branches(0)?;
-    (parser.at == text.len()).then_some(Tree {
+    (parser.at == text.len()).then_some(PatternTree {
         branches,
         caseless: caseless || inline,
         groups: parser.groups,

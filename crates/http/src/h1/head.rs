@@ -7,7 +7,7 @@ use super::{HeadProgress, ParsedHead, framing::FramingFields};
 use crate::Refusal;
 use crate::{
     Limits, Method, Request, Status, Version,
-    fields::Line,
+    fields::FieldPlace,
     scan::{self, target_run, token_run, value_run},
     target,
 };
@@ -202,7 +202,7 @@ fn field_lines(
         let value = &window[line.value_start..line.value_end];
         // `start` and what a line adds stay within `total`, which fits.
         let place = |at: usize| (start + at) as u32;
-        lines.push(Line {
+        lines.push(FieldPlace {
             name_start: place(0),
             name_end: place(line.name_end),
             value_start: place(line.value_start),

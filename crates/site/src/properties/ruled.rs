@@ -39,7 +39,7 @@ pub fn directives(data: &[u8]) {
     let Some(site) = sites.find(b"example.org") else {
         return;
     };
-    let mut host = Ruled::new(root, folder);
+    let mut host = RuledTree::new(root, folder);
     let mut scratch = Scratch::default();
     let first = crate::resolve(site, &client, &mut host, &mut scratch).resolution;
     assert!(host.asked < MOST_QUESTIONS, "the disk was asked {} times", host.asked);
@@ -63,25 +63,25 @@ fn check_ruled(resolution: &Resolution) {
 }
 
 /// Names of one letter are folders, those that hold a dot are files, all others are missing.
-struct Ruled {
+struct RuledTree {
     root: Rc<Rules>,
     folder: Rc<Rules>,
     asked: u64,
 }
 
-impl Ruled {
-    fn new(root: &[u8], folder: &[u8]) -> Ruled {
+impl RuledTree {
+    fn new(root: &[u8], folder: &[u8]) -> RuledTree {
         let compiled = |content: &[u8], folder: &[u8]| {
             Arc::new(compile(content, &CompileContext::new("test", folder)))
         };
         let copies = MergedCopies::default();
         let root = Rules::below(None, compiled(root, b"/srv/www/"), &copies);
         let folder = Rules::below(Some(&root), compiled(folder, b"/srv/www/a/"), &copies);
-        Ruled { root, folder, asked: 0 }
+        RuledTree { root, folder, asked: 0 }
     }
 }
 
-impl DocumentHost for Ruled {
+impl DocumentHost for RuledTree {
     fn kind(&mut self, path: &DocumentPath) -> PathKind {
         self.asked += 1;
         check_path(path);
@@ -104,7 +104,7 @@ impl DocumentHost for Ruled {
     }
 }
 
-impl Host for Ruled {
+impl Host for RuledTree {
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
         self.asked += 1;
         Some(Probe {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use super::*;
 use crate::sites::Sites;
 use howdah_config::{Config, RootTemplate, SiteSettings};
-use tree::{Tree, shown};
+use tree::{FileSystem, shown};
 
 const TREE: [&str; 28] = [
     "index.php",
@@ -51,7 +51,7 @@ fn framework() -> Sites {
     site(|site| site.try_files = vec![TryStep::Uri, TryStep::Path("/index.php".into())])
 }
 
-fn resolved(sites: &Sites, method: &str, target: &str, tree: &mut Tree) -> String {
+fn resolved(sites: &Sites, method: &str, target: &str, tree: &mut FileSystem) -> String {
     let request = Request {
         method: Method::from_bytes(method.as_bytes()).unwrap(),
         target: target.as_bytes().to_vec(),
@@ -63,7 +63,7 @@ fn resolved(sites: &Sites, method: &str, target: &str, tree: &mut Tree) -> Strin
 fn resolution(
     site: &Site,
     request: &Request,
-    tree: &mut Tree,
+    tree: &mut FileSystem,
     scratch: &mut Scratch,
 ) -> Resolution {
     let end = SocketAddr::from(([127, 0, 0, 1], 80));
@@ -75,7 +75,7 @@ fn resolution(
 
 fn check(sites: &Sites, rows: &[(&str, &str)]) {
     for (target, expected) in rows {
-        let found = resolved(sites, "GET", target, &mut Tree::new(&TREE));
+        let found = resolved(sites, "GET", target, &mut FileSystem::new(&TREE));
         assert_eq!(&found, expected, "GET {target}");
     }
 }
@@ -161,8 +161,9 @@ fn folders() {
 
 #[test]
 fn the_first_index_file_wins() {
-    let tree =
-        || Tree::new(&["index.html", "index.php", "deep/", "deep/index.html/", "deep/index.htm"]);
+    let tree = || {
+        FileSystem::new(&["index.html", "index.php", "deep/", "deep/index.html/", "deep/index.htm"])
+    };
     let php_first = site(|_| ());
     assert_eq!(resolved(&php_first, "GET", "/", &mut tree()), "php index.php");
     let html_first =
@@ -326,7 +327,7 @@ fn methods() {
         ("OPTIONS", "*", "200 GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),
     ];
     for (method, target, expected) in rows {
-        let found = resolved(&site(|_| ()), method, target, &mut Tree::new(&TREE));
+        let found = resolved(&site(|_| ()), method, target, &mut FileSystem::new(&TREE));
         assert_eq!(found, expected, "{method} {target}");
     }
 }
@@ -375,7 +376,7 @@ fn mass_hosting() {
         let found = match resolution(
             site,
             &request,
-            &mut Tree::new(&["a.example/web//", "a.example/web/x.txt"]),
+            &mut FileSystem::new(&["a.example/web//", "a.example/web/x.txt"]),
             &mut Scratch::default(),
         ) {
             Resolution::File { path, .. } | Resolution::Directory { path } => {
@@ -401,7 +402,7 @@ fn the_disk_is_asked_as_seldom_as_possible() {
         ("/.git/config", 1),
     ];
     for (target, asked) in rows {
-        let mut tree = Tree::new(&TREE);
+        let mut tree = FileSystem::new(&TREE);
         resolved(&framework(), "GET", target, &mut tree);
         assert_eq!(tree.asked, asked, "{target}");
     }
@@ -417,9 +418,12 @@ fn a_reused_buffer_is_not_allocated_again() {
     let mut scratch = Scratch::default();
     let mut places = Vec::new();
     for _ in 0..3 {
-        let Resolution::File { path, .. } =
-            resolution(sites.find(b"h").unwrap(), &request, &mut Tree::new(&TREE), &mut scratch)
-        else {
+        let Resolution::File { path, .. } = resolution(
+            sites.find(b"h").unwrap(),
+            &request,
+            &mut FileSystem::new(&TREE),
+            &mut scratch,
+        ) else {
             panic!("a file was expected");
         };
         places.push(path.absolute_bytes().as_ptr());

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use super::list::RedirectList;
 use super::redirect::{Redirect, RedirectSource};
-use super::{Config, Everything, target};
+use super::{Everything, target};
 use crate::directive::{Apply, Arguments, Directive, DirectiveCall, Overrides, Support};
 use crate::expression::Expression;
 use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
+use crate::modules::alias;
 use crate::number;
 use crate::pattern::Pattern;
 
@@ -16,8 +17,8 @@ const fn directive(
     name: &'static str,
     arguments: Arguments,
     summary: &'static str,
-    apply: Apply<Config>,
-) -> Directive<Apply<Config>> {
+    apply: Apply<alias::Config>,
+) -> Directive<Apply<alias::Config>> {
     Directive {
         name,
         module: "mod_alias",
@@ -30,7 +31,7 @@ const fn directive(
 }
 
 /// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
+pub(crate) const DIRECTIVES: &[Directive<Apply<alias::Config>>] = &[
     directive(
         "Redirect",
         Arguments::Words(1, 3),
@@ -103,7 +104,7 @@ fn first(word: &[u8]) -> First {
 
 fn redirect(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<alias::Config>,
     default: i32,
     is_pattern: bool,
 ) -> Result<(), Complaint> {
@@ -152,7 +153,7 @@ fn redirect(
         target: target.map(Into::into),
         status,
     };
-    let config: &mut Config = edit(shared);
+    let config: &mut alias::Config = edit(shared);
     RedirectList::push(&mut config.redirects, redirect);
     Ok(())
 }
@@ -160,7 +161,7 @@ fn redirect(
 /// Sets a redirect without a path, for everything below the folder.
 fn everything(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<alias::Config>,
     status: i32,
     url: Option<usize>,
 ) -> Result<(), Complaint> {
@@ -174,7 +175,7 @@ fn everything(
         })
     };
     let target = url.map(expression).transpose()?.map(Arc::new);
-    let config: &mut Config = edit(shared);
+    let config: &mut alias::Config = edit(shared);
     // A status alone keeps the target of an earlier directive.
     let before = config.everything.take().and_then(|before| before.target);
     config.everything = Some(Everything { status, target: target.or(before) });

@@ -3,9 +3,10 @@
 use howdah_http::Status;
 
 use super::redirect::{Redirect, RedirectError};
-use super::{Config, RedirectOutcome, target};
+use super::{RedirectOutcome, target};
 use crate::evaluation_context::EvaluationContext;
 use crate::fields::can_be_sent;
+use crate::modules::alias;
 use crate::pattern::Captures;
 use crate::status;
 use crate::trace::TraceEvent;
@@ -15,7 +16,7 @@ use crate::variables::origin;
 /// Applies the redirects of a folder to a request. `None` if none of them applies.
 pub fn fixup(
     transaction: &mut Transaction<'_>,
-    config: &Config,
+    config: &alias::Config,
     context: &mut dyn EvaluationContext,
 ) -> Option<RedirectOutcome> {
     if let Some(everything) = &config.everything {
@@ -64,7 +65,7 @@ pub fn fixup(
 /// answer.
 fn answer(
     transaction: &mut Transaction<'_>,
-    config: &Config,
+    config: &alias::Config,
     status: i32,
     mut location: Vec<u8>,
 ) -> Option<RedirectOutcome> {

@@ -4,13 +4,13 @@ use crate::directive::{Apply, Arguments, Directive, DirectiveCall, Overrides, Su
 use crate::expression::StringExpression;
 use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
+use crate::modules::auth;
 use crate::number;
 
-use super::Config;
 use super::digest;
 
 /// The directives of the modules.
-pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
+pub(crate) const DIRECTIVES: &[Directive<Apply<auth::Config>>] = &[
     directive(
         "AuthType",
         "mod_authn_core",
@@ -135,8 +135,8 @@ const fn directive(
     module: &'static str,
     arguments: Arguments,
     summary: &'static str,
-    apply: Apply<Config>,
-) -> Directive<Apply<Config>> {
+    apply: Apply<auth::Config>,
+) -> Directive<Apply<auth::Config>> {
     Directive {
         name,
         module,
@@ -148,23 +148,29 @@ const fn directive(
     }
 }
 
-fn edit_digest(shared: &mut SharedConfig<Config>) -> &mut digest::Config {
+fn edit_digest(shared: &mut SharedConfig<auth::Config>) -> &mut digest::Config {
     edit(shared).digest.get_or_insert_default()
 }
 
-fn auth_type(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
+fn auth_type(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<auth::Config>,
+) -> Result<(), Complaint> {
     edit(shared).auth_type = Some(StringExpression::new(0, call.word(0))?);
     Ok(())
 }
 
-fn auth_name(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
+fn auth_name(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<auth::Config>,
+) -> Result<(), Complaint> {
     edit(shared).name = Some(StringExpression::new(0, call.word(0))?);
     Ok(())
 }
 
 fn auth_user_file(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<auth::Config>,
 ) -> Result<(), Complaint> {
     edit(shared).user_file = Some(call.word(0).into());
     Ok(())
@@ -172,7 +178,7 @@ fn auth_user_file(
 
 fn auth_group_file(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<auth::Config>,
 ) -> Result<(), Complaint> {
     edit(shared).group_file = Some(call.word(0).into());
     Ok(())
@@ -180,14 +186,14 @@ fn auth_group_file(
 
 fn auth_basic_provider(
     call: &DirectiveCall<'_>,
-    _: &mut SharedConfig<Config>,
+    _: &mut SharedConfig<auth::Config>,
 ) -> Result<(), Complaint> {
     providers(call, &["anon", "dbd", "dbm", "fcgi", "ldap", "socache"])
 }
 
 fn auth_digest_provider(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<auth::Config>,
 ) -> Result<(), Complaint> {
     edit_digest(shared);
     providers(call, &["dbd", "dbm", "socache"])
@@ -207,7 +213,7 @@ fn providers(call: &DirectiveCall<'_>, elsewhere: &[&str]) -> Result<(), Complai
 
 fn auth_basic_authoritative(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<auth::Config>,
 ) -> Result<(), Complaint> {
     edit(shared).basic.authoritative = Some(call.flag());
     Ok(())
@@ -215,7 +221,7 @@ fn auth_basic_authoritative(
 
 fn auth_basic_fake(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<auth::Config>,
 ) -> Result<(), Complaint> {
     let fake = if call.word(0).eq_ignore_ascii_case(b"off") {
         None
@@ -232,7 +238,7 @@ fn auth_basic_fake(
 
 fn auth_basic_use_digest_algorithm(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<auth::Config>,
 ) -> Result<(), Complaint> {
     let uses_digest = match &call.word(0).to_ascii_lowercase()[..] {
         b"off" => false,
@@ -247,7 +253,7 @@ fn auth_basic_use_digest_algorithm(
 
 fn auth_digest_qop(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<auth::Config>,
 ) -> Result<(), Complaint> {
     edit_digest(shared);
     let mut words = call.words.iter().enumerate();
@@ -259,7 +265,7 @@ fn auth_digest_qop(
 
 fn auth_digest_nonce_lifetime(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<auth::Config>,
 ) -> Result<(), Complaint> {
     let word = call.word(0);
     let seconds = number::integer(word).filter(|(_, read)| *read == word.len() && *read > 0);
@@ -274,7 +280,7 @@ fn auth_digest_nonce_lifetime(
 
 fn auth_digest_nc_check(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<auth::Config>,
 ) -> Result<(), Complaint> {
     edit_digest(shared);
     if call.flag() {
@@ -285,7 +291,7 @@ fn auth_digest_nc_check(
 
 fn auth_digest_algorithm(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<auth::Config>,
 ) -> Result<(), Complaint> {
     edit_digest(shared);
     if call.word(0).eq_ignore_ascii_case(b"MD5") {
@@ -296,7 +302,7 @@ fn auth_digest_algorithm(
 
 fn auth_digest_domain(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<auth::Config>,
 ) -> Result<(), Complaint> {
     let domain = edit_digest(shared).domain.get_or_insert_default();
     for url in call.words {

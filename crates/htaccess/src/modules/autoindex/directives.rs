@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use super::SortKey;
 use super::items::{AutoindexItem, Description, MatchedProperty};
 use super::options::{AutoindexOptions, DEFAULT_WIDTH, Width};
-use super::{Config, SortKey};
 use crate::directive::{
     Apply, Arguments, Directive, DirectiveCall, DirectiveResult, Overrides, Support,
 };
 use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
+use crate::modules::autoindex;
 
 fn item(
     call: &DirectiveCall<'_>,
@@ -27,7 +28,7 @@ fn item(
 /// `AddIcon icon name…`; `(TEXT,icon)` sets the icon's text.
 fn add_icon(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<autoindex::Config>,
     by: MatchedProperty,
 ) -> DirectiveResult {
     let icon = call.word(0);
@@ -53,7 +54,7 @@ fn add_icon(
 /// `AddAlt text name…`.
 fn add_alt(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<autoindex::Config>,
     by: MatchedProperty,
 ) -> DirectiveResult {
     let alt = Arc::from(call.word(0));
@@ -62,7 +63,10 @@ fn add_alt(
     Ok(())
 }
 
-fn add_description(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> DirectiveResult {
+fn add_description(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<autoindex::Config>,
+) -> DirectiveResult {
     let descriptions = &mut edit(shared).descriptions;
     let text: Arc<[u8]> = call.word(0).into();
     for pattern in &call.words[1..] {
@@ -74,7 +78,10 @@ fn add_description(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) 
     Ok(())
 }
 
-fn index_ignore(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> DirectiveResult {
+fn index_ignore(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<autoindex::Config>,
+) -> DirectiveResult {
     let folder = &call.scope.context.folder;
     let items = call.words.iter().map(|word| {
         Arc::new(AutoindexItem {
@@ -90,7 +97,7 @@ fn index_ignore(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> 
 
 fn index_order_default(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<autoindex::Config>,
 ) -> DirectiveResult {
     let descending = match call.word(0).to_ascii_lowercase().as_slice() {
         b"ascending" => false,
@@ -113,7 +120,10 @@ fn index_order_default(
 }
 
 /// `IndexOptions [+|-]option…`.
-fn index_options(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> DirectiveResult {
+fn index_options(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<autoindex::Config>,
+) -> DirectiveResult {
     let config = edit(shared);
     for (index, word) in call.words.iter().enumerate() {
         let (sign, word) = match &word[..] {
@@ -141,7 +151,7 @@ fn index_options(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) ->
 }
 
 /// The options with a value.
-fn measure(config: &mut Config, word: &[u8], removes: bool) -> Result<(), &'static str> {
+fn measure(config: &mut autoindex::Config, word: &[u8], removes: bool) -> Result<(), &'static str> {
     let equals = word.iter().position(|&byte| byte == b'=');
     let (name, value) = match equals {
         Some(equals) => (&word[..equals], Some(&word[equals + 1..])),
@@ -198,8 +208,8 @@ const fn directive(
     name: &'static str,
     arguments: Arguments,
     summary: &'static str,
-    apply: Apply<Config>,
-) -> Directive<Apply<Config>> {
+    apply: Apply<autoindex::Config>,
+) -> Directive<Apply<autoindex::Config>> {
     Directive {
         name,
         module: "mod_autoindex",
@@ -221,7 +231,7 @@ macro_rules! text {
 }
 
 /// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
+pub(crate) const DIRECTIVES: &[Directive<Apply<autoindex::Config>>] = &[
     directive(
         "AddAlt",
         Arguments::FIRST_AND_SOME,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Config;
+use crate::modules::autoindex;
 use crate::wildcard;
 use crate::work;
 
@@ -110,7 +110,7 @@ pub(super) fn find<'i>(
 
 /// Returns the steps of comparing one entry of a folder, whose path has so many bytes, with all
 /// patterns.
-pub(super) fn steps_for_entry(config: &Config, folder: usize) -> u64 {
+pub(super) fn steps_for_entry(config: &autoindex::Config, folder: usize) -> u64 {
     let patterns = [&config.icons, &config.alts, &config.ignored].into_iter().flatten();
     let patterns = patterns.map(|item| item.to.len());
     let patterns = patterns.chain(config.descriptions.iter().map(|one| one.pattern.len()));
@@ -126,7 +126,7 @@ const NAME: usize = 64;
 const LONG: usize = 32;
 
 /// Returns the description of the entry at an absolute path.
-pub(super) fn description<'c>(config: &'c Config, path: &[u8]) -> Option<&'c [u8]> {
+pub(super) fn description<'c>(config: &'c autoindex::Config, path: &[u8]) -> Option<&'c [u8]> {
     let is_for = |description: &&Arc<Description>| describes(&description.pattern, path);
     config.descriptions.iter().find(is_for).map(|description| &*description.text)
 }
@@ -149,7 +149,7 @@ fn describes(pattern: &[u8], path: &[u8]) -> bool {
 }
 
 /// Returns whether IndexIgnore names the entry at an absolute path.
-pub(super) fn is_ignored(config: &Config, path: &[u8]) -> bool {
+pub(super) fn is_ignored(config: &autoindex::Config, path: &[u8]) -> bool {
     let name = name_of(path);
     config
         .ignored

@@ -5,16 +5,17 @@ use super::options::{AutoindexOptions, DEFAULT_WIDTH, Width};
 use super::order::{Row, RowOrder};
 use super::query::ListingOrder;
 use super::table::{self, Widths};
-use super::{Config, FolderEntry, Insert, Listing};
+use super::{FolderEntry, Insert, Listing};
 use crate::client::ClientRequest;
 use crate::escape;
 use crate::evaluation_context::EvaluationContext;
+use crate::modules::autoindex;
 use crate::transaction::Transaction;
 
 /// The context that every part of the page needs.
 pub(super) struct Maker<'m> {
     pub client: ClientRequest<'m>,
-    pub config: &'m Config,
+    pub config: &'m autoindex::Config,
     pub wanted: ListingOrder,
     pub out: Vec<u8>,
 }
@@ -37,7 +38,7 @@ impl Maker<'_> {
 /// Returns the whole page.
 pub(super) fn page(
     tx: &Transaction<'_>,
-    config: &Config,
+    config: &autoindex::Config,
     context: &mut dyn EvaluationContext,
     listing: &Listing,
 ) -> Vec<u8> {

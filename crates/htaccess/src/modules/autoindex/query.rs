@@ -1,8 +1,9 @@
 //! The query of a listing: `C=M;O=D;F=2;V=1;P=*.txt`.
 
+use super::SortKey;
 use super::options::AutoindexOptions;
-use super::{Config, SortKey};
 use crate::escape;
+use crate::modules::autoindex;
 
 /// The order and form that the query and the directives result in.
 #[derive(Debug)]
@@ -17,7 +18,7 @@ pub(super) struct ListingOrder {
 }
 
 impl ListingOrder {
-    pub(super) fn of(config: &Config, query: Option<&[u8]>) -> ListingOrder {
+    pub(super) fn of(config: &autoindex::Config, query: Option<&[u8]>) -> ListingOrder {
         let mut wanted = ListingOrder {
             options: config.options,
             key: config.key.unwrap_or(SortKey::Name),

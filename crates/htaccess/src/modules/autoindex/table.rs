@@ -2,13 +2,14 @@
 
 use howdah_http::date;
 
+use super::SortKey;
 use super::items::{EntrySubject, find};
 use super::options::{AutoindexOptions, Width};
 use super::order::Row;
 use super::page::Maker;
-use super::{Config, SortKey};
 use crate::escape;
 use crate::evaluation_context::EvaluationContext;
+use crate::modules::autoindex;
 
 /// The columns' widths in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -143,7 +144,7 @@ fn blank_icon(maker: &mut Maker<'_>, alt: &str) -> bool {
 }
 
 fn image(maker: &mut Maker<'_>, icon: &[u8], alt: &[u8]) {
-    let Config { icon_width, icon_height, .. } = *maker.config;
+    let autoindex::Config { icon_width, icon_height, .. } = *maker.config;
     maker.put("<img src=\"");
     maker.put(escape::html(icon));
     maker.put("\" alt=\"");

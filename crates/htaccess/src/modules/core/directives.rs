@@ -4,13 +4,14 @@ use crate::directive::{Apply, Arguments, Directive, DirectiveCall, Overrides, Su
 use crate::expression::StringExpression;
 use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
+use crate::modules::core;
 use crate::number;
 
-use super::{AcceptPathInfo, Config, DefaultCharset, ServerSignature};
+use super::{AcceptPathInfo, DefaultCharset, ServerSignature};
 use super::{error_document, etag, options};
 
 /// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
+pub(crate) const DIRECTIVES: &[Directive<Apply<core::Config>>] = &[
     Directive {
         name: "Error",
         module: "core",
@@ -235,7 +236,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     },
 ];
 
-fn error(call: &DirectiveCall<'_>, _: &mut SharedConfig<Config>) -> Result<(), Complaint> {
+fn error(call: &DirectiveCall<'_>, _: &mut SharedConfig<core::Config>) -> Result<(), Complaint> {
     let raw = call.raw;
     let message = match raw {
         [] => b"The Error directive was used with no message.",
@@ -245,13 +246,13 @@ fn error(call: &DirectiveCall<'_>, _: &mut SharedConfig<Config>) -> Result<(), C
     Err(Complaint::new(String::from_utf8_lossy(message)))
 }
 
-fn nothing(_: &DirectiveCall<'_>, _: &mut SharedConfig<Config>) -> Result<(), Complaint> {
+fn nothing(_: &DirectiveCall<'_>, _: &mut SharedConfig<core::Config>) -> Result<(), Complaint> {
     Ok(())
 }
 
 fn accept_path_info(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<core::Config>,
 ) -> Result<(), Complaint> {
     let value = match &call.word(0).to_ascii_lowercase()[..] {
         b"on" => AcceptPathInfo::On,
@@ -265,7 +266,7 @@ fn accept_path_info(
 
 fn add_default_charset(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<core::Config>,
 ) -> Result<(), Complaint> {
     let word = call.word(0);
     edit(shared).default_charset = Some(match &word.to_ascii_lowercase()[..] {
@@ -278,7 +279,7 @@ fn add_default_charset(
 
 fn force_type(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<core::Config>,
 ) -> Result<(), Complaint> {
     let media_type = call.word(0).to_ascii_lowercase().into();
     edit(shared).force_type = Some((call.kept_place(), media_type));
@@ -287,7 +288,7 @@ fn force_type(
 
 fn set_handler(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<core::Config>,
 ) -> Result<(), Complaint> {
     let handler = StringExpression::new(0, call.word(0))?;
     edit(shared).handler = Some((call.kept_place(), handler));
@@ -296,7 +297,7 @@ fn set_handler(
 
 fn set_output_filter(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<core::Config>,
 ) -> Result<(), Complaint> {
     edit(shared).output_filters = Some(call.word(0).into());
     Ok(())
@@ -304,7 +305,7 @@ fn set_output_filter(
 
 fn set_input_filter(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<core::Config>,
 ) -> Result<(), Complaint> {
     edit(shared).input_filters = Some(call.word(0).into());
     Ok(())
@@ -312,7 +313,7 @@ fn set_input_filter(
 
 fn limit_request_body(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<core::Config>,
 ) -> Result<(), Complaint> {
     let word = call.word(0);
     let limit = number::integer(word)
@@ -325,7 +326,7 @@ fn limit_request_body(
 
 fn limit_xml_request_body(
     call: &DirectiveCall<'_>,
-    _: &mut SharedConfig<Config>,
+    _: &mut SharedConfig<core::Config>,
 ) -> Result<(), Complaint> {
     match number::leading_integer(call.word(0)) {
         Some(0..) => Ok(()),
@@ -335,7 +336,7 @@ fn limit_xml_request_body(
 
 fn server_signature(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<core::Config>,
 ) -> Result<(), Complaint> {
     let value = match &call.word(0).to_ascii_lowercase()[..] {
         b"on" => ServerSignature::On,
@@ -347,14 +348,20 @@ fn server_signature(
     Ok(())
 }
 
-fn on_or_off(call: &DirectiveCall<'_>, _: &mut SharedConfig<Config>) -> Result<(), Complaint> {
+fn on_or_off(
+    call: &DirectiveCall<'_>,
+    _: &mut SharedConfig<core::Config>,
+) -> Result<(), Complaint> {
     match &call.word(0).to_ascii_lowercase()[..] {
         b"on" | b"off" => Ok(()),
         _ => Err(Complaint::about(0, format!("{} is on or off", call.name))),
     }
 }
 
-fn cgi_var(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
+fn cgi_var(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<core::Config>,
+) -> Result<(), Complaint> {
     if call.word(0) != b"REQUEST_URI" {
         let shown = String::from_utf8_lossy(call.word(0));
         return Err(Complaint::about(0, format!("CGIVar knows no variable {shown:?}")));
@@ -372,7 +379,7 @@ fn cgi_var(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Resul
 
 fn qualify_redirect_url(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<core::Config>,
 ) -> Result<(), Complaint> {
     edit(shared).qualify_redirect_url = Some(call.flag());
     Ok(())

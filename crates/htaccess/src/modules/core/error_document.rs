@@ -5,8 +5,8 @@ use howdah_http::Status;
 use crate::directive::DirectiveCall;
 use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
+use crate::modules::core;
 
-use super::Config;
 use crate::expression::StringExpression;
 use crate::number::leading_integer;
 
@@ -56,7 +56,7 @@ fn is_url(url: &[u8]) -> bool {
 
 pub(super) fn apply(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<core::Config>,
 ) -> Result<(), Complaint> {
     let (code, text) = (call.word(0), call.word(1));
     let status = leading_integer(code)
@@ -80,7 +80,7 @@ pub(super) fn apply(
     } else {
         ErrorDocument::Url(StringExpression::new(1, text)?)
     };
-    let config: &mut Config = edit(shared);
+    let config: &mut core::Config = edit(shared);
     config.error_documents = with(&config.error_documents, status, document);
     Ok(())
 }

@@ -3,8 +3,7 @@
 use crate::directive::DirectiveCall;
 use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
-
-use super::Config;
+use crate::modules::core;
 
 /// The parts of a file's entity tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,9 +93,9 @@ impl EtagSetting {
 
 pub(super) fn apply(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<core::Config>,
 ) -> Result<(), Complaint> {
-    let config: &mut Config = edit(shared);
+    let config: &mut core::Config = edit(shared);
     let setting = &mut config.file_etag;
     let mut is_first_absolute = true;
     for (index, word) in call.words.iter().enumerate() {

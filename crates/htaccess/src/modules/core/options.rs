@@ -4,9 +4,8 @@ use crate::directive::DirectiveCall;
 use crate::language::words;
 use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
+use crate::modules::core;
 use crate::scope::CompileContext;
-
-use super::Config;
 
 /// A set of options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,10 +118,10 @@ impl OptionsSetting {
 
 pub(super) fn apply(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<core::Config>,
 ) -> Result<(), Complaint> {
     let allowed = allowed_options(call.scope.context);
-    let config: &mut Config = edit(shared);
+    let config: &mut core::Config = edit(shared);
     let setting = &mut config.options;
     let mut relative = false;
     let mut all_or_none = false;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use howdah_http::{Fields, ResponseHead};
 
 use super::accept::accepts;
-use super::{Config, Filter, FilterKind, FilterProtocol, MOST_PASSED, Provider, SmartFilter, When};
+use super::{Filter, FilterKind, FilterProtocol, MOST_PASSED, Provider, SmartFilter, When};
 use crate::evaluation_context::EvaluationContext;
 use crate::fields::{append, token};
+use crate::modules::filter;
 use crate::pattern::Captures;
 use crate::trace::TraceEvent;
 use crate::transaction::Transaction;
@@ -20,7 +21,7 @@ pub struct InForce<'s> {
     /// SetOutputFilter: names, separated by `;`.
     pub named: Option<&'s [u8]>,
     /// mod_filter's chain.
-    pub chain: Option<&'s Config>,
+    pub chain: Option<&'s filter::Config>,
     /// The filter SUBSTITUTE.
     pub substitutions: Option<&'s Arc<dyn ContentFilter>>,
 }

@@ -2,21 +2,20 @@
 
 use std::sync::Arc;
 
-use super::{
-    Config, FilterKind, FilterProtocol, MOST_CHAINED, Provider, RESOURCE, SmartFilter, When,
-};
+use super::{FilterKind, FilterProtocol, MOST_CHAINED, Provider, RESOURCE, SmartFilter, When};
 use crate::directive::{
     Apply, Arguments, Directive, DirectiveCall, DirectiveResult, Overrides, Support,
 };
 use crate::expression::Expression;
 use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
+use crate::modules::filter;
 
 /// `AddOutputFilterByType filter[;filter]… type…`: each filter gets a smart filter of its own in
 /// the chain.
 fn add_output_filter_by_type(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<filter::Config>,
 ) -> DirectiveResult {
     let types: Arc<[Box<[u8]>]> = call.words[1..].iter().map(|word| word[..].into()).collect();
     for name in call.word(0).split(|&byte| byte == b';').filter(|name| !name.is_empty()) {
@@ -32,7 +31,10 @@ fn add_output_filter_by_type(
 }
 
 /// `FilterDeclare name [place]`.
-fn filter_declare(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> DirectiveResult {
+fn filter_declare(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<filter::Config>,
+) -> DirectiveResult {
     let rank = match call.word(1).to_ascii_uppercase().as_slice() {
         b"CONTENT_SET" => super::CONTENT_SET,
         b"PROTOCOL" => 30,
@@ -45,14 +47,20 @@ fn filter_declare(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -
 }
 
 /// `FilterProvider name provider expression`.
-fn filter_provider(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> DirectiveResult {
+fn filter_provider(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<filter::Config>,
+) -> DirectiveResult {
     let expression = Expression::condition(call.word(2))
         .map_err(|bad| Complaint::about(2, format!("bad expression: {}", bad.message)))?;
     add_provider(shared, call.word(0), call.word(1), When::Expression(Arc::new(expression)))
 }
 
 /// `FilterChain [+@-!=]name…`.
-fn filter_chain(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> DirectiveResult {
+fn filter_chain(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<filter::Config>,
+) -> DirectiveResult {
     let config = edit(shared);
     for word in call.words {
         let chain = &mut config.chain;
@@ -79,7 +87,7 @@ fn filter_chain(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> 
     Ok(())
 }
 
-fn short_enough(config: &mut Config) -> DirectiveResult {
+fn short_enough(config: &mut filter::Config) -> DirectiveResult {
     if config.chain.len() <= MOST_CHAINED {
         return Ok(());
     }
@@ -88,7 +96,10 @@ fn short_enough(config: &mut Config) -> DirectiveResult {
 }
 
 /// `FilterProtocol name [provider] flags`.
-fn filter_protocol(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> DirectiveResult {
+fn filter_protocol(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<filter::Config>,
+) -> DirectiveResult {
     let provider = (call.words.len() > 2).then(|| call.word(1));
     let flags = call.words.last().map(Vec::as_slice).unwrap_or_default();
     let kind = provider.and_then(FilterKind::of);
@@ -132,13 +143,13 @@ fn protocol(flags: &[u8]) -> FilterProtocol {
     protocol
 }
 
-fn declare(shared: &mut SharedConfig<Config>, name: &[u8], rank: u8) {
+fn declare(shared: &mut SharedConfig<filter::Config>, name: &[u8], rank: u8) {
     let filter = SmartFilter { rank, providers: Vec::new() };
     edit(shared).smart.insert(name.into(), Arc::new(filter));
 }
 
 fn add_provider(
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<filter::Config>,
     name: &[u8],
     provider: &[u8],
     when: When,
@@ -167,8 +178,8 @@ const fn directive(
     name: &'static str,
     arguments: Arguments,
     summary: &'static str,
-    apply: Apply<Config>,
-) -> Directive<Apply<Config>> {
+    apply: Apply<filter::Config>,
+) -> Directive<Apply<filter::Config>> {
     Directive {
         name,
         module: "mod_filter",
@@ -185,7 +196,7 @@ const fn withheld(
     module: &'static str,
     name: &'static str,
     summary: &'static str,
-) -> Directive<Apply<Config>> {
+) -> Directive<Apply<filter::Config>> {
     Directive {
         module,
         overrides: Overrides::NONE,
@@ -201,8 +212,8 @@ const fn inflate_limit(
     name: &'static str,
     support: Support,
     summary: &'static str,
-    apply: Apply<Config>,
-) -> Directive<Apply<Config>> {
+    apply: Apply<filter::Config>,
+) -> Directive<Apply<filter::Config>> {
     Directive {
         module: "mod_deflate",
         overrides: Overrides::ALL,
@@ -211,7 +222,10 @@ const fn inflate_limit(
     }
 }
 
-fn inflate_request(call: &DirectiveCall<'_>, _: &mut SharedConfig<Config>) -> DirectiveResult {
+fn inflate_request(
+    call: &DirectiveCall<'_>,
+    _: &mut SharedConfig<filter::Config>,
+) -> DirectiveResult {
     let word = call.word(0);
     match !word.is_empty() && word.iter().all(u8::is_ascii_digit) {
         true => Ok(()),
@@ -219,12 +233,18 @@ fn inflate_request(call: &DirectiveCall<'_>, _: &mut SharedConfig<Config>) -> Di
     }
 }
 
-fn inflate_ratio(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> DirectiveResult {
+fn inflate_ratio(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<filter::Config>,
+) -> DirectiveResult {
     edit(shared).inflate.ratio = Some(positive(call)?);
     Ok(())
 }
 
-fn inflate_burst(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> DirectiveResult {
+fn inflate_burst(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<filter::Config>,
+) -> DirectiveResult {
     edit(shared).inflate.burst = Some(positive(call)?);
     Ok(())
 }
@@ -237,7 +257,7 @@ fn positive(call: &DirectiveCall<'_>) -> Result<u32, Complaint> {
 }
 
 /// The modules' directives.
-pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
+pub(crate) const DIRECTIVES: &[Directive<Apply<filter::Config>>] = &[
     Directive {
         overrides: Overrides::FILE_INFO,
         ..directive(

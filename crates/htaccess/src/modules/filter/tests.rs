@@ -5,7 +5,7 @@ use crate::response::choose_filters;
 use crate::testing::{Nowhere, request, settings, transaction, try_settings};
 use crate::work::WorkBudget;
 
-struct Asked<'a> {
+struct Exchange<'a> {
     fields: &'a str,
     env: &'a [(&'a str, &'a str)],
     head: &'a str,
@@ -13,7 +13,7 @@ struct Asked<'a> {
     length: Option<u64>,
 }
 
-const PLAIN: Asked<'_> = Asked {
+const PLAIN: Exchange<'_> = Exchange {
     fields: "Accept-Encoding: gzip, br",
     env: &[],
     head: "Content-Type: text/html; charset=utf-8\nContent-Length: 1000\nETag: \"a\"",
@@ -22,7 +22,7 @@ const PLAIN: Asked<'_> = Asked {
 };
 
 /// The filters, Vary, Content-Encoding, ETag, and whether there is a length.
-fn chosen(directives: &str, asked: &Asked<'_>) -> String {
+fn chosen(directives: &str, asked: &Exchange<'_>) -> String {
     let request = request("/", asked.fields);
     let mut tx = transaction(&request);
     asked
@@ -117,41 +117,41 @@ fn a_client_without_brotli_gets_gzip() {
     ];
     for (directives, accepted, expected) in rows {
         let fields = format!("Accept-Encoding: {accepted}");
-        let asked = Asked { fields: &fields, ..PLAIN };
+        let asked = Exchange { fields: &fields, ..PLAIN };
         assert_eq!(chosen(directives, &asked), expected, "{directives} {accepted}");
     }
 }
 
 #[test]
 fn when_a_response_is_compressed() {
-    let rows: [(Asked<'_>, &str); 15] = [
-        (Asked { fields: "", ..PLAIN }, BUT_VARY),
-        (Asked { fields: "Accept-Encoding: br", ..PLAIN }, BUT_VARY),
+    let rows: [(Exchange<'_>, &str); 15] = [
+        (Exchange { fields: "", ..PLAIN }, BUT_VARY),
+        (Exchange { fields: "Accept-Encoding: br", ..PLAIN }, BUT_VARY),
         (
-            Asked {
+            Exchange {
                 fields: "Accept-Encoding: br\nAccept-Encoding: gzip",
                 ..PLAIN
             },
             ZIPPED,
         ),
         (
-            Asked {
+            Exchange {
                 fields: "",
                 env: &[("force-gzip", "1")],
                 ..PLAIN
             },
             ZIPPED,
         ),
-        (Asked { env: &[("no-gzip", "0")], ..PLAIN }, AS_IT_IS),
+        (Exchange { env: &[("no-gzip", "0")], ..PLAIN }, AS_IT_IS),
         (
-            Asked {
+            Exchange {
                 env: &[("gzip-only-text/html", "1")],
                 ..PLAIN
             },
             ZIPPED,
         ),
         (
-            Asked {
+            Exchange {
                 env: &[("gzip-only-text/html", "1")],
                 head: "X: y",
                 ..PLAIN
@@ -159,36 +159,36 @@ fn when_a_response_is_compressed() {
             "- - - -",
         ),
         (
-            Asked {
+            Exchange {
                 env: &[("gzip-only-text/html", "2")],
                 head: "X: y",
                 ..PLAIN
             },
             "deflate Accept-Encoding gzip - -",
         ),
-        (Asked { length: Some(68), ..PLAIN }, AS_IT_IS),
-        (Asked { length: Some(69), ..PLAIN }, ZIPPED),
-        (Asked { length: None, ..PLAIN }, ZIPPED),
-        (Asked { head: "Content-Encoding: br", ..PLAIN }, "- br - -"),
+        (Exchange { length: Some(68), ..PLAIN }, AS_IT_IS),
+        (Exchange { length: Some(69), ..PLAIN }, ZIPPED),
+        (Exchange { length: None, ..PLAIN }, ZIPPED),
+        (Exchange { head: "Content-Encoding: br", ..PLAIN }, "- br - -"),
         (
-            Asked {
+            Exchange {
                 head: "Content-Encoding: identity\nVary: Cookie",
                 ..PLAIN
             },
             "deflate Cookie, Accept-Encoding gzip - -",
         ),
         (
-            Asked {
+            Exchange {
                 head: "Content-Range: bytes 0-1/2",
                 status: 206,
                 ..PLAIN
             },
             "Accept-Encoding - - -",
         ),
-        (Asked { status: 404, ..PLAIN }, ZIPPED),
+        (Exchange { status: 404, ..PLAIN }, ZIPPED),
     ];
     for (asked, expected) in rows {
-        let Asked { fields, env, head, .. } = asked;
+        let Exchange { fields, env, head, .. } = asked;
         assert_eq!(chosen("SetOutputFilter DEFLATE", &asked), expected, "{fields} {env:?} {head}");
     }
 }
@@ -210,7 +210,7 @@ fn parts_and_answers_without_content_stay_as_they_are() {
         ("INFLATE", 200, "Content-Encoding: x-gzip", PLAIN.env, "inflate - - - -"),
         ("INFLATE", 200, PLAIN.head, PLAIN.env, AS_IT_IS),
     ] {
-        let asked = Asked { status, head, env, ..PLAIN };
+        let asked = Exchange { status, head, env, ..PLAIN };
         let directives = format!("SetOutputFilter {filter}");
         assert_eq!(chosen(&directives, &asked), expected, "{filter} {status} {head} {env:?}");
     }
@@ -219,14 +219,14 @@ fn parts_and_answers_without_content_stay_as_they_are() {
 #[test]
 fn by_type_only_with_200() {
     let directives = "AddOutputFilterByType DEFLATE text/html";
-    assert_eq!(chosen(directives, &Asked { status: 404, ..PLAIN }), AS_IT_IS);
+    assert_eq!(chosen(directives, &Exchange { status: 404, ..PLAIN }), AS_IT_IS);
     let env = &[("filter-errordocs", "1")];
-    assert_eq!(chosen(directives, &Asked { status: 404, env, ..PLAIN }), ZIPPED);
+    assert_eq!(chosen(directives, &Exchange { status: 404, env, ..PLAIN }), ZIPPED);
 }
 
 #[test]
 fn a_weak_tag_keeps_its_weakness() {
-    let asked = Asked { head: "ETag: W/\"a\"", ..PLAIN };
+    let asked = Exchange { head: "ETag: W/\"a\"", ..PLAIN };
     assert_eq!(
         chosen("SetOutputFilter DEFLATE", &asked),
         "deflate Accept-Encoding gzip W/\"a-gzip\" -"
@@ -235,7 +235,7 @@ fn a_weak_tag_keeps_its_weakness() {
 
 #[test]
 fn what_a_script_compressed_is_inflated() {
-    let asked = Asked {
+    let asked = Exchange {
         head: "Content-Encoding: gzip",
         length: None,
         ..PLAIN

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use howdah_http::{ResponseHead, is_field_value, is_token};
 
-use super::Config;
 use super::rule::{HeaderCondition, HeaderRule, RuleAction, RuleValue};
+use crate::modules::headers;
 
-impl Config {
+impl headers::Config {
     /// Returns whether the result of [`response`](super::response) depends only on the head: on no
     /// variable, no expression, nothing of the request. Then the result may be cached with the
     /// head. Where there are very many rules, they are not looked through.

@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
+use super::format;
 use super::rule::{HeaderCondition, HeaderRule, RuleAction, RuleValue};
-use super::{Config, format};
 use crate::directive::DirectiveCall;
 use crate::expression::Expression;
 use crate::language::word as next_word;
 use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
+use crate::modules::headers;
 use crate::pattern::Pattern;
 
 /// `Header [always|onsuccess] action field [value [replacement]] [early|env=…|expr=…]`.
 pub(super) fn header(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<headers::Config>,
 ) -> Result<(), Complaint> {
     let mut rest = call.raw;
     let mut action = next_word(&mut rest);
@@ -37,7 +38,7 @@ pub(super) fn header(
 /// `RequestHeader action field [value [replacement]] [early|env=…|expr=…]`.
 pub(super) fn request_header(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<headers::Config>,
 ) -> Result<(), Complaint> {
     let mut rest = call.raw;
     let action = next_word(&mut rest);

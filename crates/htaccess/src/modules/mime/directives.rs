@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
+use super::MultiviewsMatch;
 use super::extension::Aspect;
-use super::{Config, MultiviewsMatch};
 use crate::directive::{
     Apply, Arguments, Directive, DirectiveCall, DirectiveResult, Overrides, Support,
 };
 use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
+use crate::modules::mime;
 
 /// `AddX value extension…`.
 fn add(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<mime::Config>,
     aspect: Aspect,
 ) -> DirectiveResult {
     let value: Arc<[u8]> = call.word(0).to_ascii_lowercase().into();
@@ -28,7 +29,7 @@ fn add(
 /// `RemoveX extension…`.
 fn remove(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<mime::Config>,
     aspect: Aspect,
 ) -> DirectiveResult {
     let layer = edit(shared).extensions.edit();
@@ -54,7 +55,7 @@ fn extension(word: &[u8]) -> Arc<[u8]> {
 
 fn default_language(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<mime::Config>,
 ) -> DirectiveResult {
     edit(shared).default_language = Some(call.word(0).into());
     Ok(())
@@ -62,7 +63,7 @@ fn default_language(
 
 fn mod_mime_use_path_info(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<mime::Config>,
 ) -> DirectiveResult {
     edit(shared).use_path_info = Some(call.flag());
     Ok(())
@@ -70,7 +71,7 @@ fn mod_mime_use_path_info(
 
 fn multiviews_match(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<mime::Config>,
 ) -> DirectiveResult {
     let set = &mut edit(shared).multiviews_match;
     for (index, word) in call.words.iter().enumerate() {
@@ -102,7 +103,7 @@ macro_rules! table {
         $summary:literal $(, $support:expr)?;
     )*) => {
         /// The module's directives.
-        pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[$(Directive {
+        pub(crate) const DIRECTIVES: &[Directive<Apply<mime::Config>>] = &[$(Directive {
             name: $name,
             module: "mod_mime",
             overrides: Overrides::$overrides,

@@ -1,16 +1,16 @@
 //! The choice of the best variant.
 
-use super::Config;
 use super::accept::Preferences;
 use super::quality::{is_plain, weigh, weigh_language};
 use super::variants::FileVariant;
+use crate::modules::negotiation;
 use crate::transaction::Transaction;
 
 /// Returns the best variant's index; `None` where none is acceptable, or where the client wants to
 /// choose. Weighs every variant.
 pub(super) fn best(
     tx: &Transaction<'_>,
-    config: &Config,
+    config: &negotiation::Config,
     accepted: &Preferences,
     variants: &mut [FileVariant],
 ) -> Option<usize> {
@@ -25,7 +25,7 @@ pub(super) fn best(
 
 fn round(
     tx: &Transaction<'_>,
-    config: &Config,
+    config: &negotiation::Config,
     accepted: &Preferences,
     variants: &mut [FileVariant],
     preferred: Option<&[u8]>,

@@ -1,16 +1,17 @@
 //! mod_negotiation's directives.
 
-use super::{Config, ForcePriority};
+use super::ForcePriority;
 use crate::directive::{
     Apply, Arguments, Directive, DirectiveCall, DirectiveResult, Overrides, Support,
 };
 use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
+use crate::modules::negotiation;
 
 /// `LanguagePriority language…`: several lines in a file add up.
 fn language_priority(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<negotiation::Config>,
 ) -> DirectiveResult {
     let priority = &mut edit(shared).language_priority;
     let mut languages = priority.take().unwrap_or_default().into_vec();
@@ -22,7 +23,7 @@ fn language_priority(
 /// `ForceLanguagePriority None`, or `Prefer` and `Fallback`.
 fn force_language_priority(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<negotiation::Config>,
 ) -> DirectiveResult {
     let place = &mut edit(shared).force_priority;
     for (index, word) in call.words.iter().enumerate() {
@@ -51,7 +52,7 @@ fn force_language_priority(
 }
 
 /// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
+pub(crate) const DIRECTIVES: &[Directive<Apply<negotiation::Config>>] = &[
     Directive {
         name: "CacheNegotiatedDocs",
         module: "mod_negotiation",

@@ -1,8 +1,8 @@
 //! The quality of a variant for the client, in each dimension.
 
-use super::Config;
 use super::accept::{AcceptItem, Preferences};
 use super::variants::FileVariant;
+use crate::modules::negotiation;
 
 /// The quality of variants without a language where others have one, so that the others come first.
 const NO_LANGUAGE: f32 = 0.0001;
@@ -101,7 +101,7 @@ fn weigh_charset(accepted: &Preferences, variant: &mut FileVariant) {
 /// Sets the quality of a variant's language, and its place in LanguagePriority. `some_have`: there
 /// are variants with a language.
 pub(super) fn weigh_language(
-    config: &Config,
+    config: &negotiation::Config,
     accepted: &Preferences,
     variant: &mut FileVariant,
     some_have: bool,

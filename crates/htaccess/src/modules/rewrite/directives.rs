@@ -1,14 +1,15 @@
 //! The module's directives and their arguments.
 
+use super::RewriteOptions;
 use super::condition::RewriteCondition;
 use super::rule::RewriteRule;
-use super::{Config, RewriteOptions};
 use crate::directive::{Apply, Arguments, Directive, DirectiveCall, Overrides, Support};
 use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
+use crate::modules::rewrite;
 
 /// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
+pub(crate) const DIRECTIVES: &[Directive<Apply<rewrite::Config>>] = &[
     Directive {
         name: "RewriteEngine",
         module: "mod_rewrite",
@@ -60,7 +61,10 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     },
 ];
 
-fn config<'s>(call: &DirectiveCall<'_>, shared: &'s mut SharedConfig<Config>) -> &'s mut Config {
+fn config<'s>(
+    call: &DirectiveCall<'_>,
+    shared: &'s mut SharedConfig<rewrite::Config>,
+) -> &'s mut rewrite::Config {
     let config = edit(shared);
     if config.directory.is_empty() {
         // Rules in sections are relative to what the section is about: they see the whole path, and
@@ -70,12 +74,18 @@ fn config<'s>(call: &DirectiveCall<'_>, shared: &'s mut SharedConfig<Config>) ->
     config
 }
 
-fn engine(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
+fn engine(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<rewrite::Config>,
+) -> Result<(), Complaint> {
     config(call, shared).engine = Some(call.flag());
     Ok(())
 }
 
-fn options(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
+fn options(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<rewrite::Config>,
+) -> Result<(), Complaint> {
     let mut options = RewriteOptions::NONE;
     for (index, word) in call.words.iter().enumerate() {
         options = options.with(match word.to_ascii_lowercase().as_slice() {
@@ -107,7 +117,10 @@ fn options(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Resul
     Ok(())
 }
 
-fn base(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
+fn base(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<rewrite::Config>,
+) -> Result<(), Complaint> {
     match call.word(0) {
         [] => Err(Complaint::about(0, "RewriteBase: empty URL not allowed")),
         [b'/', ..] => {
@@ -119,13 +132,19 @@ fn base(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(
     }
 }
 
-fn condition(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
+fn condition(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<rewrite::Config>,
+) -> Result<(), Complaint> {
     let condition = RewriteCondition::new(call.raw, call.kept_place())?;
     config(call, shared).push_condition(condition);
     Ok(())
 }
 
-fn rule(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Result<(), Complaint> {
+fn rule(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<rewrite::Config>,
+) -> Result<(), Complaint> {
     let config = config(call, shared);
     let conditions = config.take_conditions();
     let rule = RewriteRule::new(call.raw, call.kept_place(), conditions)?;

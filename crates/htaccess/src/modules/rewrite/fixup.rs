@@ -3,16 +3,17 @@
 use howdah_http::Status;
 
 use super::run::{PASS_THROUGH, PROXY, RewriteRun, RulesOutcome};
-use super::{Config, RewriteOptions, RewriteOutcome, trace, url};
+use super::{RewriteOptions, RewriteOutcome, trace, url};
 use crate::escape;
 use crate::evaluation_context::EvaluationContext;
 use crate::fields::can_be_sent;
+use crate::modules::rewrite;
 use crate::transaction::{FileKind, RequestState, Transaction};
 
 /// Rewrites a request by the rules of a folder.
 pub fn fixup(
     transaction: &mut Transaction<'_>,
-    config: &Config,
+    config: &rewrite::Config,
     context: &mut dyn EvaluationContext,
 ) -> RewriteOutcome {
     // The configuration of the server alone has no folder.
@@ -45,7 +46,7 @@ pub fn fixup(
 /// again.
 pub fn translate(
     transaction: &mut Transaction<'_>,
-    config: &Config,
+    config: &rewrite::Config,
     context: &mut dyn EvaluationContext,
 ) -> RewriteOutcome {
     if config.engine != Some(true) || has_ended(&transaction.state) {
@@ -59,7 +60,7 @@ pub fn translate(
 }
 
 /// Returns why the rules do not apply to this request.
-fn standing_off(state: &RequestState, config: &Config) -> Option<&'static str> {
+fn standing_off(state: &RequestState, config: &rewrite::Config) -> Option<&'static str> {
     let is_folder_itself = config.directory.strip_suffix(b"/") == Some(&*state.filename);
     if is_folder_itself && !config.options.has(RewriteOptions::ALLOW_NO_SLASH) {
         return Some("not applied: the URL of the folder lacks its slash");
@@ -75,9 +76,9 @@ fn has_ended(state: &RequestState) -> bool {
 /// Returns the meaning of the rules' result. `path`: that of a path of this server.
 fn result(
     run: &mut RewriteRun<'_, '_>,
-    config: &Config,
+    config: &rewrite::Config,
     outcome: RulesOutcome,
-    path: fn(&mut RewriteRun<'_, '_>, &Config) -> RewriteOutcome,
+    path: fn(&mut RewriteRun<'_, '_>, &rewrite::Config) -> RewriteOutcome,
 ) -> RewriteOutcome {
     let state = &run.transaction.state;
     let scheme = url::scheme(&state.filename);
@@ -132,7 +133,7 @@ fn proxy(run: &mut RewriteRun<'_, '_>, escape: bool) -> RewriteOutcome {
 /// Returns a redirect to a URL. The folder's own path in it is replaced by RewriteBase.
 fn redirect(
     run: &mut RewriteRun<'_, '_>,
-    config: &Config,
+    config: &rewrite::Config,
     scheme: url::UrlScheme,
     escape: bool,
 ) -> RewriteOutcome {
@@ -174,7 +175,7 @@ fn redirect(
 }
 
 /// Returns the path that rules of a site's configuration lead to.
-fn new_path(run: &mut RewriteRun<'_, '_>, config: &Config) -> RewriteOutcome {
+fn new_path(run: &mut RewriteRun<'_, '_>, config: &rewrite::Config) -> RewriteOutcome {
     let name = passed_through(&run.transaction.state);
     if !name.starts_with(b"/") {
         return RewriteOutcome::Status(Status::BAD_REQUEST);
@@ -195,7 +196,7 @@ fn passed_through(state: &RequestState) -> Vec<u8> {
 }
 
 /// Returns an internal redirect to a path of this server.
-fn internal(run: &mut RewriteRun<'_, '_>, config: &Config) -> RewriteOutcome {
+fn internal(run: &mut RewriteRun<'_, '_>, config: &rewrite::Config) -> RewriteOutcome {
     let name = passed_through(&run.transaction.state);
     if !name.starts_with(b"/") {
         return RewriteOutcome::Status(Status::BAD_REQUEST);
@@ -230,7 +231,7 @@ fn internal(run: &mut RewriteRun<'_, '_>, config: &Config) -> RewriteOutcome {
 }
 
 /// Returns a path's URL: with the folder replaced by RewriteBase, or without the document root.
-fn as_url(name: Vec<u8>, state: &RequestState, config: &Config) -> Vec<u8> {
+fn as_url(name: Vec<u8>, state: &RequestState, config: &rewrite::Config) -> Vec<u8> {
     let root = &*state.document_root;
     let found = match &config.base {
         Some(base) => url::replace_prefix(&name, &config.directory, base),

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::Config;
 use super::expansion::Expansion;
 use super::template::Template;
 use super::variables::RewriteVariable;
 use crate::evaluation_context::{EvaluationContext, SubRequestFacts};
+use crate::modules::rewrite;
 use crate::subrequest::{lookup_file, may_ask};
 use crate::transaction::Transaction;
 use crate::variables::ServerVariable;
@@ -23,7 +23,7 @@ pub(super) struct LookAhead {
 pub(super) fn look(
     template: &Template,
     subject: &[u8],
-    config: &Config,
+    config: &rewrite::Config,
     transaction: &mut Transaction<'_>,
     context: &mut dyn EvaluationContext,
 ) -> LookAhead {

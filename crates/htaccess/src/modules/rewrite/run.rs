@@ -4,7 +4,7 @@ mod conditions;
 mod effects;
 
 use crate::evaluation_context::EvaluationContext;
-use crate::modules::rewrite::Config;
+use crate::modules::rewrite;
 use crate::modules::rewrite::condition::Known;
 use crate::modules::rewrite::expansion::{Expansion, RewriteError};
 use crate::modules::rewrite::index::{MatchingRules, RuleIndex};
@@ -21,7 +21,7 @@ pub(super) struct RewriteRun<'a, 'r> {
     pub transaction: &'a mut Transaction<'r>,
     /// Answers questions about the host and about sub-requests.
     pub context: &'a mut dyn EvaluationContext,
-    config: &'a Config,
+    config: &'a rewrite::Config,
     /// The file name before any rule changed it; `None` while none has.
     original: Option<Vec<u8>>,
     /// The query before any rule changed the URL; `None` while none has.
@@ -79,7 +79,7 @@ impl<'a, 'r> RewriteRun<'a, 'r> {
     /// Returns the state before the first rule.
     pub fn new(
         transaction: &'a mut Transaction<'r>,
-        config: &'a Config,
+        config: &'a rewrite::Config,
         context: &'a mut dyn EvaluationContext,
     ) -> RewriteRun<'a, 'r> {
         RewriteRun {

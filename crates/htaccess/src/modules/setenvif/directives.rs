@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use super::Config;
 use super::list::{Attribute, AttributeTest, SetEnvIfRule, SetVariable};
 use crate::directive::{Apply, Arguments, Directive, DirectiveCall, Overrides, Support};
 use crate::expression::Expression;
 use crate::language::word;
 use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
+use crate::modules::setenvif;
 use crate::pattern::{BadPattern, Pattern};
 
 /// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
+pub(crate) const DIRECTIVES: &[Directive<Apply<setenvif::Config>>] = &[
     Directive {
         name: "SetEnvIf",
         module: "mod_setenvif",
@@ -65,7 +65,7 @@ const NAMES: &str = "Remote_Host is the client's address: names are not looked u
 
 fn set_env_if(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<setenvif::Config>,
     caseless: bool,
 ) -> Result<(), Complaint> {
     let mut rest = call.raw;
@@ -78,7 +78,7 @@ fn set_env_if(
 
 fn browser_match(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<setenvif::Config>,
     caseless: bool,
 ) -> Result<(), Complaint> {
     rule_of_attribute(call, shared, b"User-Agent", call.raw, caseless)
@@ -86,7 +86,7 @@ fn browser_match(
 
 fn rule_of_attribute(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<setenvif::Config>,
     name: &[u8],
     mut rest: &[u8],
     caseless: bool,
@@ -120,7 +120,7 @@ fn rule_of_attribute(
 
 fn set_env_if_expression(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<setenvif::Config>,
 ) -> Result<(), Complaint> {
     let mut rest = call.raw;
     let text = word(&mut rest);
@@ -141,7 +141,7 @@ fn set_env_if_expression(
 /// Adds a rule that sets the variables in the rest of the line.
 fn add(
     call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<Config>,
+    shared: &mut SharedConfig<setenvif::Config>,
     test: AttributeTest,
     mut rest: &[u8],
 ) -> Result<(), Complaint> {

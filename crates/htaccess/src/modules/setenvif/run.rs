@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use howdah_http::Status;
 
-use super::Config;
 use super::list::{Attribute, AttributeTest, RuleRun, SetEnvIfList, SetEnvIfRule};
 use crate::evaluation_context::EvaluationContext;
+use crate::modules::setenvif;
 use crate::pattern::{Candidates, Captures};
 use crate::trace::TraceEvent;
 use crate::transaction::Transaction;
@@ -21,7 +21,7 @@ use crate::work::{self, Exhausted};
 /// value is too long.
 pub fn header_parser(
     tx: &mut Transaction<'_>,
-    config: &Config,
+    config: &setenvif::Config,
     context: &mut dyn EvaluationContext,
 ) -> Result<(), Status> {
     let mut pass = Pass {

@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 
-use super::{Config, Find, Replacement, Substitution};
+use super::{Find, Replacement, Substitution};
 use crate::directive::{
     Apply, Arguments, Directive, DirectiveCall, DirectiveResult, Overrides, Support,
 };
 use crate::merge::{SharedConfig, edit};
 use crate::mistake::Complaint;
+use crate::modules::substitute;
 use crate::pattern::{Captures, Pattern, substitute as substitute_captures};
 
 /// `Substitute s/find/replacement/flags`, with any delimiter.
-fn substitute(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> DirectiveResult {
+fn substitute(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<substitute::Config>,
+) -> DirectiveResult {
     let substitution = parse(call.word(0)).map_err(|message| Complaint::about(0, message))?;
     edit(shared).substitutions.push(Arc::new(substitution));
     Ok(())
@@ -77,7 +81,10 @@ fn regex(text: &[u8], caseless: bool) -> Result<Pattern, String> {
 }
 
 /// `SubstituteMaxLineLength bytes`, or with b, k, m or g after the number.
-fn longest_line(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> DirectiveResult {
+fn longest_line(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<substitute::Config>,
+) -> DirectiveResult {
     let word = call.word(0);
     let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let unit = match word[digits..].to_ascii_lowercase().as_slice() {
@@ -103,13 +110,16 @@ fn longest_line(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> 
     Ok(())
 }
 
-fn inherit_before(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> DirectiveResult {
+fn inherit_before(
+    call: &DirectiveCall<'_>,
+    shared: &mut SharedConfig<substitute::Config>,
+) -> DirectiveResult {
     edit(shared).inherit_before = Some(call.flag());
     Ok(())
 }
 
 /// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
+pub(crate) const DIRECTIVES: &[Directive<Apply<substitute::Config>>] = &[
     Directive {
         name: "Substitute",
         module: "mod_substitute",

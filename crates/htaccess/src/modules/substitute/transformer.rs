@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use memchr::{memchr, memmem};
 
-use super::{Config, Find, LONGEST_LINE, LONGEST_OF_ALL, Replacement, Substitution};
+use super::{Find, LONGEST_LINE, LONGEST_OF_ALL, Replacement, Substitution};
+use crate::modules::substitute;
 use crate::pattern::{Captures, Pattern, substitute};
 use crate::transform::{OUTPUT, Transform, TransformError};
 use crate::work::WorkBudget;
@@ -13,7 +14,7 @@ use crate::work::WorkBudget;
 /// Replaces text line by line. An incomplete line waits for the rest.
 #[derive(Debug)]
 pub struct Transformer {
-    config: Arc<Config>,
+    config: Arc<substitute::Config>,
     longest: usize,
     /// The beginning of an incomplete line.
     waiting: Vec<u8>,
@@ -25,7 +26,7 @@ pub struct Transformer {
 
 impl Transformer {
     /// Begins a response.
-    pub fn new(config: Arc<Config>) -> Transformer {
+    pub fn new(config: Arc<substitute::Config>) -> Transformer {
         Transformer {
             longest: config.longest_line.unwrap_or(LONGEST_LINE).min(LONGEST_OF_ALL),
             config,

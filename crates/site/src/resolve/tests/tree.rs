@@ -9,13 +9,13 @@ use crate::resolution::Resolution;
 
 /// A file system in memory: folders end in `/`, `!` marks what is forbidden. It counts how often it
 /// is asked.
-pub(super) struct Tree {
+pub(super) struct FileSystem {
     kinds: HashMap<String, PathKind>,
     pub(super) asked: usize,
 }
 
-impl Tree {
-    pub(super) fn new(names: &[&str]) -> Tree {
+impl FileSystem {
+    pub(super) fn new(names: &[&str]) -> FileSystem {
         let mut kinds = HashMap::from([("/srv/".to_owned(), PathKind::Directory)]);
         for name in names {
             let (name, kind) = match (name.strip_suffix('/'), name.strip_suffix('!')) {
@@ -25,13 +25,13 @@ impl Tree {
             };
             kinds.insert(format!("/srv/{name}"), kind);
         }
-        Tree { kinds, asked: 0 }
+        FileSystem { kinds, asked: 0 }
     }
 }
 
-impl Host for Tree {}
+impl Host for FileSystem {}
 
-impl DocumentHost for Tree {
+impl DocumentHost for FileSystem {
     fn kind(&mut self, path: &DocumentPath) -> PathKind {
         self.asked += 1;
         let name = String::from_utf8_lossy(path.absolute_bytes());
