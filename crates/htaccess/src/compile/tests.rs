@@ -170,6 +170,15 @@ fn sections_decided_while_reading() {
         ("IfVersion > 2..3", true),
         ("IfVersion >= 2.4.7.", true),
         ("IfVersion \">=\" \"2.4\" ", true),
+        ("IfVersion 2.4.71 ", true),
+        ("IfVersion 2.4.70 ", false),
+        ("IfVersion < 2.4.71", false),
+        ("IfVersion !< 2.4.71", true),
+        ("IfVersion < 2.4.72", true),
+        ("IfVersion <= 2.4.71", true),
+        ("IfVersion >= 2.4.71", true),
+        ("IfVersion == 2.4.71", true),
+        ("IfVersion != 2.4.71", false),
         ("IfVersion = /^2\\.4/", true),
         ("IfVersion /^3/", false),
         ("IfVersion ~ ^2\\.[24]\\.", true),
@@ -192,10 +201,16 @@ fn sections_that_cannot_be_decided() {
         ("<IfVersion 2.4\n</IfVersion>", "<IfVersion> directive missing closing '>'"),
         ("<IfVersion => 2>\n</IfVersion>", "unrecognized operator '=>'"),
         ("<IfVersion ! 2>\n</IfVersion>", "unrecognized operator '!'"),
+        ("<IfVersion = 2.4 x>\n</IfVersion>", "<IfVersion> directive missing closing '>'"),
+        ("<IfVersion = \"\" >\n</IfVersion>", "<IfVersion> directive missing closing '>'"),
         ("<IfVersion = /2>\n</IfVersion>", "Missing delimiting / of regular expression."),
         ("<IfVersion ~ [>\n</IfVersion>", "Unable to compile regular expression"),
     ] {
         assert_eq!(mistake(text).as_deref(), Some(message), "{text}");
+    }
+    for arguments in ["= 2.4 > x", "\"\" 2.4"] {
+        let message = mistake(&format!("<IfVersion {arguments}>\n</IfVersion>")).unwrap();
+        assert!(message.starts_with("<IfVersion takes one, two or three arguments"), "{message}");
     }
     for version in ["x", "2.4.x", "2.4.7.1", "", ">"] {
         let message = mistake(&format!("<IfVersion = {version}>\n</IfVersion>")).unwrap();

@@ -1,3 +1,5 @@
+mod rows;
+
 use super::*;
 use crate::DirectiveSettings;
 use crate::testing::{Nowhere, request, settings, transaction, try_settings};

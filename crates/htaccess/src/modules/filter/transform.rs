@@ -459,6 +459,23 @@ mod tests {
     }
 
     #[test]
+    fn blocks_over_the_limit_are_counted_in_a_row() {
+        let of = |limits, taken: &[u64]| {
+            let mut inflate = Inflate::new(limits);
+            let is_allowed = |taken: &&u64| {
+                (inflate.taken, inflate.blocks) = (**taken, inflate.blocks + 1);
+                inflate.check_ratio().is_ok()
+            };
+            taken.iter().take_while(is_allowed).count()
+        };
+        let limits = InflateLimits { ratio: Some(2), burst: Some(2) };
+        assert_eq!(of(limits, &[4048, 8096, 12_144]), 2);
+        assert_eq!(of(limits, &[4048, 8096, 12_145, 16_192, 20_240, 24_288]), 5);
+        assert_eq!(of(InflateLimits::default(), &[40, 80, 120, 160]), 3);
+        assert_eq!(of(InflateLimits::default(), &[41, 81, 122, 162]), 4);
+    }
+
+    #[test]
     fn compressors_take_no_more_memory_than_is_counted() {
         let all = [Filter::Deflate, INFLATE, Filter::Brotli, Filter::Zstandard];
         for filter in all {

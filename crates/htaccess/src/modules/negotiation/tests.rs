@@ -88,9 +88,39 @@ fn types() {
         ("Accept: application/pdf", "406"),
         ("Accept: text/html;level=1, text/plain", "a.txt"),
         ("Accept: text/html;q=0, */*", "a.txt"),
+        ("Accept: text/html;q=0.5, */*;q=0.9, text/plain;q=0.6, image/png;q=0.7", "a.png"),
+        ("Accept: text/html;q=0.5, text/*;q=0.9, image/png;q=0.7", "a.txt"),
+        ("Accept: text/*, text/html;q=0.5, image/png;q=0.7", "a.txt"),
+        // Without qualities, a type counts more than all of its kind, and these more than all.
+        ("Accept: image/png, */*", "a.png"),
+        ("Accept: */*, image/*", "a.png"),
+        ("Accept: image/*, text/plain", "a.txt"),
+        // With one they are what they say.
+        ("Accept: */*, text/plain;q=0.9", "a.html"),
+        ("Accept: text/*, image/png;q=0.9", "a.html"),
     ];
     for (fields, expected) in table {
         assert_eq!(found("", names, "/a", fields), expected, "{fields}");
+    }
+}
+
+#[test]
+fn qualities_and_levels_of_the_server() {
+    let directives = "AddType text/plain;qs=0.5 .low\nAddType text/html;level=1 .h1\n\
+        AddType text/html;level=3 .h3";
+    let table: [(&[&str], &str, &str); 8] = [
+        (&["a.low", "a.png"], "", "a.png"),
+        (&["a.low", "a.png"], "Accept: text/plain, image/png;q=0.4", "a.low"),
+        (&["a.low", "a.png"], "Accept: text/plain, image/png;q=0.6", "a.png"),
+        (&["a.h3"], "Accept: text/html;level=2", "406"),
+        (&["a.h3"], "Accept: text/html;level=3", "a.h3"),
+        // The highest level that the client names; else the lowest.
+        (&["a.h1", "a.h3"], "Accept: text/html;level=3", "a.h3"),
+        (&["a.h3", "a.h1"], "", "a.h1"),
+        (&["a.h3", "a.h1"], "Accept: text/html;level=2", "a.h1"),
+    ];
+    for (names, fields, expected) in table {
+        assert_eq!(found(directives, names, "/a", fields), expected, "{names:?} {fields}");
     }
 }
 
@@ -128,6 +158,28 @@ fn languages() {
             "a.html.fr",
         ),
         ("LanguagePriority es\nForceLanguagePriority Fallback", "Accept-Language: es", "406"),
+        (
+            "LanguagePriority fr de\nForceLanguagePriority Fallback",
+            "Accept-Language: de, fr",
+            "a.html.de",
+        ),
+        (
+            "LanguagePriority fr de\nForceLanguagePriority Prefer Fallback",
+            "Accept-Language: de, fr",
+            "a.html.fr",
+        ),
+        (
+            "LanguagePriority fr de\nForceLanguagePriority Prefer Fallback",
+            "Accept-Language: es",
+            "a.html.fr",
+        ),
+        ("LanguagePriority fr de", "Accept-Language: de, fr;q=0.9", "a.html.de"),
+        ("LanguagePriority FR de", "Accept-Language: de, fr", "a.html.fr"),
+        ("LanguagePriority frx fr", "Accept-Language: de, fr", "a.html.fr"),
+        // The longest range counts, and of equal ones the first.
+        ("", "Accept-Language: en-gb;q=0.1, en-gbx, en;q=0.2, fr;q=0.15", "a.html.en"),
+        ("", "Accept-Language: fr;q=0.1, fr;q=0.9, de;q=0.5", "a.html.de"),
+        ("", "Accept-Language: e, fr;q=0.1", "a.html.fr"),
     ];
     for (directives, fields, expected) in table {
         let directives = format!("{LANGUAGES}\n{directives}");
@@ -139,9 +191,46 @@ fn languages() {
 }
 
 #[test]
+fn a_range_of_languages_is_for_kinds_of_the_language() {
+    let names = &["a.html.gb", "a.html.fr"];
+    for (fields, expected) in [
+        ("Accept-Language: en-gb;q=0.1, en;q=0.9, fr;q=0.5", "a.html.fr"),
+        ("Accept-Language: en;q=0.9, fr;q=0.5", "a.html.gb"),
+        ("Accept-Language: en-us, fr;q=0.5", "a.html.fr"),
+        ("Accept-Language: en-us", "a.html.gb"),
+        ("Accept-Language: es-us", "406"),
+    ] {
+        assert_eq!(found(LANGUAGES, names, "/a", fields), expected, "{fields}");
+    }
+    let priority = format!("{LANGUAGES}\nLanguagePriority en fr");
+    let fields = "Accept-Language: fr, en-gb";
+    assert_eq!(found(&priority, &["a.html.fr", "a.html.gb"], "/a", fields), "a.html.gb");
+}
+
+#[test]
+fn the_best_language_of_a_file_with_several_counts() {
+    for (names, fields, expected) in [
+        (["a.html.en.de", "a.html.fr"], "en;q=0.2, de;q=0.8, fr;q=0.5", "a.html.en.de"),
+        (["a.html.de.en", "a.html.fr"], "en;q=0.2, de;q=0.8, fr;q=0.5", "a.html.de.en"),
+        (["a.html.en.de", "a.html.fr"], "en;q=0.2, de;q=0.4, fr;q=0.5", "a.html.fr"),
+        (["a.html.en.fr", "a.html.de"], "en;q=0.1, *;q=0.3, de;q=0.2", "a.html.en.fr"),
+        (["a.html.en.fr", "a.html.de"], "en;q=0.3, *;q=0.1, de;q=0.2", "a.html.en.fr"),
+        (["a.html.en.fr", "a.html.de"], "en;q=0.1, fr;q=0.1, *;q=0.3, de;q=0.2", "a.html.de"),
+    ] {
+        let fields = format!("Accept-Language: {fields}");
+        assert_eq!(found(LANGUAGES, &names, "/a", &fields), expected, "{names:?} {fields}");
+    }
+    let fields = "Accept-Language: en, de, fr";
+    let names = &["a.html.en", "a.html.de.fr"];
+    let priority = format!("{LANGUAGES}\nLanguagePriority fr en");
+    assert_eq!(found(&priority, names, "/a", fields), "a.html.de.fr");
+}
+
+#[test]
 fn encodings_and_charsets() {
-    let encoded = "AddEncoding x-gzip .gz\nAddCharset utf-8 .utf8\nAddCharset iso-8859-2 .l2";
-    let table: [(&[&str], &str, &str); 9] = [
+    let encoded = "AddEncoding x-gzip .gz\nAddCharset utf-8 .utf8\nAddCharset iso-8859-2 .l2\n\
+        AddCharset iso-8859-1 .l1\nAddEncoding 7bit .b7";
+    let table: [(&[&str], &str, &str); 24] = [
         (&["a.html", "a.html.gz"], "", "a.html"),
         (&["a.html", "a.html.gz"], "Accept-Encoding: gzip", "a.html.gz"),
         (&["a.html", "a.html.gz"], "Accept-Encoding: gzip;q=0", "a.html"),
@@ -151,6 +240,23 @@ fn encodings_and_charsets() {
         (&["a.html.l2", "a.html.utf8"], "Accept-Charset: utf-8;q=0.1, *;q=0.2", "a.html.l2"),
         (&["a.html", "a.html.utf8"], "Accept-Charset: iso-8859-1;q=0.5, utf-8", "a.html.utf8"),
         (&["a.html.l2"], "Accept-Charset: utf-8", "406"),
+        (&["a.html.gz", "a.html"], "Accept-Encoding: identity;q=0.5, gzip;q=0.4", "a.html"),
+        (&["a.html", "a.html.gz"], "Accept-Encoding: identity;q=0, gzip", "a.html.gz"),
+        (&["a.html.gz", "a.html"], "Accept-Encoding: *;q=0.5, gzip;q=0.4", "a.html"),
+        (&["a.html", "a.html.gz"], "Accept-Encoding: gzip;q=0.3, *;q=0.2", "a.html.gz"),
+        (&["a.html.gz"], "Accept-Encoding: *;q=0", "406"),
+        (&["a.html.b7"], "Accept-Encoding: br", "a.html.b7"),
+        (&["a.html.gz", "a.html"], "", "a.html"),
+        // Text without a charset has the default of HTTP/1.1, which every client takes.
+        (&["a.html"], "Accept-Charset: utf-8", "a.html"),
+        (&["a.html"], "Accept-Charset: iso-8859-1;q=0, utf-8", "406"),
+        (&["a.png"], "Accept-Charset: iso-8859-1;q=0, utf-8", "a.png"),
+        (&["a.html.l1", "a.html.l2"], "Accept-Charset: utf-8", "a.html.l1"),
+        // Of equals, a charset is better than that default.
+        (&["a.html", "a.html.utf8"], "", "a.html.utf8"),
+        (&["a.html.l1", "a.html.utf8"], "", "a.html.utf8"),
+        (&["a.html.l1", "a.html"], "", "a.html.l1"),
+        (&["a.html.l2", "a.html.utf8"], "", "a.html.l2"),
     ];
     for (names, fields, expected) in table {
         assert_eq!(found(encoded, names, "/a", fields), expected, "{names:?} {fields}");
@@ -161,6 +267,75 @@ fn encodings_and_charsets() {
 fn the_shorter_one_wins_a_tie() {
     assert_eq!(found("", &["x", "a.gif", "a.png"], "/a", "Accept: image/png, image/gif"), "a.gif");
     assert_eq!(found("", &["a.png", "a.gif"], "/a", "Accept: image/png, image/gif"), "a.png");
+}
+
+#[test]
+fn what_decides_among_variants_that_are_as_good() {
+    let directives = "AddLanguage en .en\nAddLanguage de .de\nAddEncoding gzip .gz\n\
+        AddCharset utf-8 .utf8\nAddCharset iso-8859-2 .l2\nLanguagePriority de";
+    let table: [(&[&str], &str, &str); 6] = [
+        // The language, then its place in LanguagePriority, then the charset, then the encoding.
+        (&["a.html.de.l2", "a.html.en.utf8"], "Accept-Language: en, de;q=0.9", "a.html.en.utf8"),
+        (&["a.html.en.utf8", "a.html.de.l2"], "Accept-Language: en, de", "a.html.de.l2"),
+        (&["a.html.en.utf8", "a.html.de.l2"], "Accept-Charset: utf-8, *;q=0.5", "a.html.de.l2"),
+        (
+            &["a.html.en.gz", "a.html.en.utf8"],
+            "Accept-Encoding: gzip, identity;q=0.1\nAccept-Charset: utf-8, *;q=0.5",
+            "a.html.en.utf8",
+        ),
+        (&["a.html.utf8.gz", "a.html.l2"], "Accept-Charset: *", "a.html.l2"),
+        (&["a.html.l2", "a.html.utf8.gz"], "Accept-Encoding: gzip, *;q=0.5", "a.html.utf8.gz"),
+    ];
+    for (names, fields, expected) in table {
+        assert_eq!(found(directives, names, "/a", fields), expected, "{names:?} {fields}");
+    }
+}
+
+/// The client names the algorithm of RFC 2296, which chooses only what the client has named in
+/// every respect.
+#[test]
+fn the_algorithm_of_transparent_negotiation() {
+    let directives = "AddLanguage en .en\nAddLanguage de .de\nAddEncoding gzip .gz\n\
+        AddCharset utf-8 .utf8\nAddType text/plain;qs=0.5 .low\nLanguagePriority de\n\
+        ForceLanguagePriority Fallback";
+    let table: [(&[&str], &str, &str); 19] = [
+        (&["a.html", "a.png"], "Accept: text/html;q=0.5, image/png;q=0.7", "a.png"),
+        (&["a.html", "a.png"], "Accept: text/html;q=0.7, image/png;q=0.5", "a.html"),
+        (&["a.html"], "Accept: text/*", "300"),
+        (&["a.html"], "", "300"),
+        (&["a.html"], "Accept: text/html;q=0", "300"),
+        (&["a.low", "a.png"], "Accept: text/plain, image/png;q=0.6", "a.png"),
+        (&["a.low", "a.png"], "Accept: text/plain, image/png;q=0.4", "a.low"),
+        (&["a.html.en"], "Accept: text/html", "300"),
+        (&["a.html.en"], "Accept: text/html\nAccept-Language: en", "a.html.en"),
+        (&["a.html.en"], "Accept: text/html\nAccept-Language: *", "300"),
+        (&["a.html.de"], "Accept: text/html\nAccept-Language: en", "300"),
+        (
+            &["a.html.en", "a.png"],
+            "Accept: text/html, image/png;q=0.6\nAccept-Language: en;q=0.5",
+            "a.png",
+        ),
+        (&["a.html.utf8"], "Accept: text/html", "300"),
+        (&["a.html.utf8"], "Accept: text/html\nAccept-Charset: utf-8", "a.html.utf8"),
+        (&["a.html.utf8"], "Accept: text/html\nAccept-Charset: *", "300"),
+        (
+            &["a.html.utf8", "a.png"],
+            "Accept: text/html, image/png;q=0.6\nAccept-Charset: utf-8;q=0.5",
+            "a.png",
+        ),
+        // The encoding only breaks a tie.
+        (&["a.html", "a.html.gz"], "Accept: text/html\nAccept-Encoding: gzip", "a.html.gz"),
+        (&["a.html.gz", "a.html"], "Accept: text/html\nAccept-Encoding: gzip;q=0", "a.html"),
+        (
+            &["a.html.gz", "a.png"],
+            "Accept: text/html, image/png;q=0.9\nAccept-Encoding: gzip;q=0.1",
+            "a.html.gz",
+        ),
+    ];
+    for (names, fields, expected) in table {
+        let fields = format!("Negotiate: 1.0\n{fields}");
+        assert_eq!(found(directives, names, "/a", &fields), expected, "{names:?} {fields}");
+    }
 }
 
 #[test]
@@ -198,6 +373,23 @@ fn fields() {
 }
 
 #[test]
+fn clients_that_can_choose_get_a_list() {
+    for (fields, expected) in [
+        ("Negotiate: trans", "300"),
+        ("Negotiate: guess-small", "300"),
+        ("Negotiate: 2.0", "300"),
+        ("Negotiate: *", "a.html"),
+        ("Negotiate: x", "406"),
+        ("Negotiate: vlist, *", "a.html"),
+        ("Negotiate: trans\nUser-Agent: Lynx/2.8", "a.html"),
+        ("Negotiate: vlist\nUser-Agent: Lynx/2.8", "300"),
+        ("Negotiate: trans\nUser-Agent: x", "300"),
+    ] {
+        assert_eq!(found("", &["a.html"], "/a", fields), expected, "{fields}");
+    }
+}
+
+#[test]
 fn what_a_section_denies_is_no_variant() {
     let mut with_section = settings("");
     let section = crate::settings::ConditionalSection { branches: Vec::new() };
@@ -225,6 +417,28 @@ fn variables() {
     assert_eq!(choose_with("prefer-language", "de"), "a.html.de");
     assert_eq!(choose_with("prefer-language", "xx"), choose_with("x", "y"));
     assert_ne!(choose_with("no-gzip", "1"), "a.html.gz");
+}
+
+#[test]
+fn variables_that_forbid_encodings() {
+    let table: [(&[&str], &str, &str, &str); 7] = [
+        (&["a.png", "a.png.gz"], "no-gzip", "1", "a.png"),
+        (&["a.png", "a.png.gz"], "gzip-only-text/html", "1", "a.png"),
+        (&["a.png", "a.png.gz"], "gzip-only-text/html", "0", "a.png.gz"),
+        (&["a.html", "a.html.gz"], "gzip-only-text/html", "1", "a.html.gz"),
+        (&["a.html", "a.html.gz"], "no-gzip", "1", "a.html"),
+        (&["a.html.b7"], "no-gzip", "1", "a.html.b7"),
+        (&["a.html.id"], "no-gzip", "1", "a.html.id"),
+    ];
+    for (names, variable, value, expected) in table {
+        let request = request("/a", "Accept-Encoding: gzip, identity;q=0.5");
+        let mut tx = transaction(&request);
+        tx.state.env.set(variable.as_bytes(), value.as_bytes());
+        let mut context = Nowhere { names: names.to_vec() };
+        let encodings = "AddEncoding gzip .gz\nAddEncoding 7bit .b7\nAddEncoding identity .id";
+        let found = choose(&mut tx, &settings(encodings), &mut context, &base);
+        assert_eq!(found, Ok(Some(expected.into())), "{names:?} {variable}={value}");
+    }
 }
 
 #[test]
