@@ -73,13 +73,14 @@ mod tests {
     #[test]
     fn escaped() {
         type Row = (fn(&[u8]) -> Vec<u8>, &'static str, &'static str);
-        let table: [Row; 8] = [
+        let table: [Row; 9] = [
             (html, "<a href=\"x\">&'", "&lt;a href=&quot;x&quot;&gt;&amp;'"),
             (segment, "a b;c/d?e%f", "a%20b%3bc%2fd%3fe%25f"),
             (segment, "a:b", "a:b"),
             (path, "a b;c/d?e%f", "a%20b;c/d%3fe%25f"),
             (path, "a:b", "./a:b"),
             (path, "a/b:c", "a/b:c"),
+            (path, "a:b/c", "./a:b/c"),
             (path, "\"<>", "%22%3c%3e"),
             (path, "ä", "%c3%a4"),
         ];

@@ -198,6 +198,8 @@ fn regular_expressions() {
             "'abc' =~ /(b)/ && 'x' =~ /x/ && $1 == 'b'",
             "'abc' =~ /(b)/ && 'x' !~ /(y)/ && $1 == ''",
             "'abc' =~ /b/ && $0 == ''",
+            "'abc' =~ /(b)/ && 'x' !~ /y/ && $1 == 'b'",
+            "'a b' =~ m_ b_",
             "'abc' =~ /(b)/ && $0 == 'b'",
             "'abc' =~ /(x)?b/ && $1 == ''",
             "$1 == ''",
@@ -349,6 +351,9 @@ fn variables_of_all_kinds() {
             "20120211|[no address given]|",
         ),
         ("%{HTTP_COOKIE}|%{HTTP_REFERER}|%{HTTP_USER_AGENT}", "a=b||Some Bot/1.0"),
+        ("%{LAST_MODIFIED}", "19941106094937"),
+        ("%{SCRIPT_USER}|%{SCRIPT_GROUP}", "somebody|"),
+        ("%{SSL_PROTOCOL}|%{ssl:SSL_PROTOCOL}", "|"),
     ];
     for (text, expected) in rows {
         assert_eq!(rendered(text), Ok(expected.to_owned()), "{text}");

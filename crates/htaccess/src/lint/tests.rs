@@ -1,3 +1,5 @@
+mod details;
+
 use super::check;
 use super::regex::is_explosive;
 use crate::mistake::MistakeKind;
@@ -239,6 +241,23 @@ fn patterns_that_try_for_ages() {
         ("(ab)+", false),
         ("^(.*)$", false),
         ("(a)(b+)(c*)", false),
+        ("(a+|b+)*", true),
+        ("((a+)?(b+)?)*", true),
+        ("(^a+$)*", true),
+        ("(a+?)*", true),
+        ("(b{1,})*", true),
+        ("(a{0,5}b+)*", true),
+        ("(a{2}b+)*", false),
+        ("(a+)++", false),
+        ("(?<=a+)*", true),
+        ("(?<name>a+)*", true),
+        ("(?P<name>a+)*", true),
+        ("[^](a+)+]", false),
+        ("[](a+)+]", false),
+        (r"[\](a+)+]", false),
+        ("[[:alpha:](a+)+]", false),
+        ("[[:alpha:]](a+)+", true),
+        ("[[](a+)+:]", true),
         (r"\(a+\)+", false),
         ("[(a+)+]", false),
         ("[]+)]+(a", false),

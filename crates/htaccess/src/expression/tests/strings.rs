@@ -99,4 +99,6 @@ fn strings() {
     let long = "x".repeat(8191);
     assert_eq!(rendered(&long), Ok(long.clone()));
     assert!(rendered(&format!("{long}x")).is_err());
+    all_are("no", &[&format!("'a' =~ /{long}/")]);
+    all_are("wrong", &[&format!("'a' =~ /{long}x/")]);
 }
