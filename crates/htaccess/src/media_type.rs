@@ -90,6 +90,8 @@ mod tests {
             ("text/html;charset=utf-8", "text/html", true, Some("utf-8")),
             ("text/html ; charset = \"a;b\" ; q=1", "text/html; q=1", true, Some("\"a;b\"")),
             ("text/html; level=1; charset=a; charset=b", "text/html; level=1", true, Some("a")),
+            (r#"text/html; a="\";b"; charset=x"#, r#"text/html; a="\";b""#, true, Some("x")),
+            (r#"text/html; a="\\"; charset=x"#, r#"text/html; a="\\""#, true, Some("x")),
             ("text", "text", false, None),
             ("text/", "text/", false, None),
             ("text/html; charset", "text/html", true, None),

@@ -192,6 +192,8 @@ mod tests {
             ("foo:bar", "foo:bar"),
             ("//host/x", "//host/x"),
             ("///host/x", "///host/x"),
+            ("//user:pw@h/x", "//user:XXXXXXXX@h/x"),
+            ("///user:pw@h/x", "///user:pw@h/x"),
             ("/rel/pa th?x y#z w", "/rel/pa%20th?x y#z w"),
             ("http://h?x", "http://h?x"),
             ("http://h/a b%20", "http://h/a%20b%2520"),

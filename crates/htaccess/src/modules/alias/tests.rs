@@ -40,6 +40,7 @@ fn redirects() {
     let table = [
         ("Redirect /q http://h/", "302 http://h//a%20b%3f;?orig=1"),
         ("Redirect permanent /q /x", "301 http://own.example/x/a%20b%3f;?orig=1"),
+        ("Redirect temp /q http://h/", "302 http://h//a%20b%3f;?orig=1"),
         ("Redirect gone /q", "410"),
         ("Redirect 404 /q", "404"),
         ("Redirect 200 /q", "200"),

@@ -151,6 +151,7 @@ mod tests {
             ("a01", "a1", Ordering::Less),
             ("a1.05", "a1.1", Ordering::Less),
             ("a", "a1", Ordering::Less),
+            ("a1", "ab", Ordering::Less),
             ("a b", "ab", Ordering::Equal),
             ("A", "a", Ordering::Less),
             ("10", "9", Ordering::Greater),

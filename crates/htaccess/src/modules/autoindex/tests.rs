@@ -229,6 +229,22 @@ fn order() {
             "/d/",
             "/ b.txt a%3c&amp;.png v9.gz v10.gz A.txt sub/",
         ),
+        (
+            "IndexOptions FancyIndexing\nIndexOrderDefault Ascending Date",
+            "/d/",
+            "/ a%3c&amp;.png sub/ b.txt A.txt v10.gz v9.gz",
+        ),
+        (
+            "IndexOptions FancyIndexing\nIndexOrderDefault Descending Name",
+            "/d/",
+            "/ v9.gz v10.gz sub/ b.txt a%3c&amp;.png A.txt",
+        ),
+        (
+            "IndexOptions FancyIndexing\nAddDescription a b.txt\nAddDescription b A.txt\n\
+             IndexOrderDefault Descending Description",
+            "/d/",
+            "/ A.txt b.txt v9.gz v10.gz sub/ a%3c&amp;.png",
+        ),
         ("IndexIgnore *.txt sub", "/d/", "/ a%3c&amp;.png v10.gz v9.gz"),
         ("IndexIgnore ..", "/d/?P=b*", "b.txt"),
         ("IndexIgnore .??* v?.gz", "/d/", "/ A.txt a%3c&amp;.png b.txt sub/ v10.gz"),
@@ -302,6 +318,7 @@ fn icons_have_the_sizes_of_the_closest_folder() {
         (&[sizes, "IndexOptions +XHTML"], (3, 4, false)),
         (&[sizes, "IndexOptions +IconWidth=5 +IconHeight=6"], (5, 6, false)),
         (&["IndexOptions IconWidth IconHeight"], (20, 22, false)),
+        (&["IndexOptions -IconWidth -IconHeight"], (0, 0, false)),
         (&["IndexOptions UseOldDateFormat"], (0, 0, true)),
         (&["IndexOptions UseOldDateFormat", "IndexOptions +XHTML"], (0, 0, true)),
         (&["IndexOptions XHTML", "IndexOptions UseOldDateFormat"], (0, 0, true)),
@@ -365,9 +382,14 @@ fn inherited_options() {
         ]
         .concat()
     };
-    let table: [(&[&str], &str); 11] = [
+    let table: [(&[&str], &str); 16] = [
         (&["IndexOptions FancyIndexing XHTML"], "FX"),
         (&["IndexOptions +XHTML +XHTML"], "X"),
+        (&["IndexOptions XHTML XHTML"], "X"),
+        (&["IndexOptions +HTMLTable -XHTML"], "T"),
+        (&["IndexOptions XHTML", "IndexOptions +XHTML"], "X"),
+        (&["IndexOptions FancyIndexing", "IndexOptions +XHTML", "IndexOptions +XHTML"], "FX"),
+        (&["IndexOptions FancyIndexing XHTML", "IndexOptions -XHTML", "IndexOptions -XHTML"], "F"),
         (&["IndexOptions FancyIndexing XHTML", "IndexOptions -XHTML -XHTML +HTMLTable"], "FT"),
         (&["IndexOptions +XHTML -XHTML"], ""),
         (&["IndexOptions +FancyIndexing"], "F"),

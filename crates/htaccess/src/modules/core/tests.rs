@@ -1,7 +1,7 @@
 use howdah_http::Status;
 
 use super::*;
-use crate::testing::{settings, try_settings};
+use crate::testing::{Nowhere, request, settings, transaction, try_settings};
 use crate::{CompileContext, compile};
 
 fn config(text: &str) -> Config {
@@ -45,6 +45,20 @@ fn options_replace_add_and_remove() {
             .reduce(|base, add| Config::merge(&base, &add))
             .unwrap();
         assert_eq!(merged.options(INDEXES.with(LINKS)), *expected, "{folders:?}");
+    }
+}
+
+#[test]
+fn handlers_are_in_small_letters_but_for_sockets() {
+    for (text, expected) in [
+        ("SetHandler PHP-Script", Some("php-script")),
+        ("SetHandler None", None),
+        ("SetHandler proxy:unix:/Run/A|fcgi://h", Some("proxy:unix:/Run/A|fcgi://h")),
+    ] {
+        let request = request("/", "");
+        let mut tx = transaction(&request);
+        fixup(&mut tx, &config(text), &mut Nowhere::default()).unwrap();
+        assert_eq!(tx.state.handler, expected.map(|name| name.as_bytes().to_vec()), "{text}");
     }
 }
 

@@ -56,6 +56,7 @@ fn what_is_set_passed_and_taken_back() {
         (&["SetEnv HOME x\nSetEnv B y\nPassEnv HOME\nSetEnv HOME z"], "SEEN=before HOME=z B=y"),
         (&["SetEnv HOME x\nPassEnv NONE\nPassEnv HOME"], "SEEN=before HOME=/home"),
         (&["PassEnv HOME\nPassEnv home"], "SEEN=before HOME=/home"),
+        (&["SetEnv HOME x\nPassEnv HOME\nSetEnv B y\nPassEnv HOME"], "SEEN=before HOME=/home B=y"),
     ];
     for (files, expected) in rows {
         assert_eq!(variables(files), *expected, "{files:?}");

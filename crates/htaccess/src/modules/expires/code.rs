@@ -125,6 +125,7 @@ mod tests {
             ("M0", Some("M0")),
             ("A", Some("A0")),
             ("A-5x", Some("A-5")),
+            ("A+5", Some("A5")),
             ("Access plus 1 month", Some("A0")),
             ("A3153600000", Some("A-1141367296")),
             ("access plus 1 month 2 weeks", Some("A3801600")),
@@ -148,6 +149,14 @@ mod tests {
         for (text, expected) in table {
             let found = parse(text.as_bytes()).ok().map(|code| code.to_string());
             assert_eq!(found.as_deref(), expected, "{text}");
+        }
+        for (text, message) in [
+            ("access plus 1", "a number needs years, months, weeks"),
+            ("access plus one month", "`one` is no number"),
+            ("access plus 1 fortnight", "`fortnight` is no unit of time"),
+        ] {
+            let found = parse(text.as_bytes()).unwrap_err();
+            assert!(found.starts_with(message), "{text}: {found}");
         }
     }
 }

@@ -124,7 +124,7 @@ fn a_client_without_brotli_gets_gzip() {
 
 #[test]
 fn when_a_response_is_compressed() {
-    let rows: [(Exchange<'_>, &str); 15] = [
+    let rows: [(Exchange<'_>, &str); 17] = [
         (Exchange { fields: "", ..PLAIN }, BUT_VARY),
         (Exchange { fields: "Accept-Encoding: br", ..PLAIN }, BUT_VARY),
         (
@@ -170,6 +170,11 @@ fn when_a_response_is_compressed() {
         (Exchange { length: Some(69), ..PLAIN }, ZIPPED),
         (Exchange { length: None, ..PLAIN }, ZIPPED),
         (Exchange { head: "Content-Encoding: br", ..PLAIN }, "- br - -"),
+        (
+            Exchange { head: "Content-Encoding: 7bit", ..PLAIN },
+            "deflate Accept-Encoding 7bit, gzip - -",
+        ),
+        (Exchange { head: "ETag: \"\"", ..PLAIN }, "deflate Accept-Encoding gzip \"\" -"),
         (
             Exchange {
                 head: "Content-Encoding: identity\nVary: Cookie",
@@ -242,6 +247,26 @@ fn what_a_script_compressed_is_inflated() {
     };
     let both = "inflate deflate Accept-Encoding gzip - -";
     assert_eq!(chosen("SetOutputFilter DEFLATE;INFLATE", &asked), both);
+    let substituted = "SetOutputFilter SUBSTITUTE;INFLATE\nSubstitute s/a/b/";
+    assert_eq!(chosen(substituted, &asked), "inflate substitute - - - -");
+    // The place of a declared filter is that of the declaration.
+    let inflate = "FilterProvider I INFLATE true";
+    let deflate = "FilterProvider D DEFLATE true\nFilterChain D I";
+    for place in ["CONTENT_SET", "PROTOCOL", "CONNECTION", "NETWORK"] {
+        let late = format!("FilterDeclare I\n{inflate}\nFilterDeclare D {place}\n{deflate}");
+        assert_eq!(chosen(&late, &asked), both, "{place}");
+    }
+    let inflated_last = format!("FilterDeclare I NETWORK\n{inflate}\n{deflate}");
+    assert_eq!(chosen(&inflated_last, &asked), "inflate - - - -");
+    assert_eq!(chosen(&format!("{inflate}\n{deflate}"), &asked), both);
+}
+
+#[test]
+fn the_first_of_a_chain_is_taken_away_once() {
+    let provider = "FilterProvider A DEFLATE true\nFilterProvider B DEFLATE true\nFilterChain";
+    assert_eq!(chosen(&format!("{provider} A B A -A"), &PLAIN), ZIPPED);
+    assert_eq!(chosen(&format!("{provider} A A -A"), &PLAIN), ZIPPED);
+    assert_eq!(chosen(&format!("{provider} A -A"), &PLAIN), AS_IT_IS);
 }
 
 #[test]

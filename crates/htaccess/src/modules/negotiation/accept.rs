@@ -192,6 +192,7 @@ mod tests {
             ("text/html", "text/html 1 2 "),
             ("TEXT/Plain; q=0.25", "text/plain 0.25 0 "),
             ("text/html;level=3;charset=\"UTF-8\";q=.5", "text/html 0.5 3 utf-8"),
+            ("text/html;level=12", "text/html 1 12 "),
             ("a;q=0", "a 0 0 "),
             ("a;q=1.0", "a 1 0 "),
             ("a;q=x", "a 1 0 "),

@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn parameters_are_read() {
-        let text = r#"  username="a \"b\" c" , realm=plain,nonce="n=1,2", URI = "/x?y" ,response=r,broken, opaque="f""#;
+        let text = r#"  username="a \"b\" c" , realm=plain,nonce="n=1,2", URI = "/x?y" ,response=r,broken, opaque="f", other=o"#;
         let response = DigestResponse::parse(format!("{text}{MORE}").as_bytes()).unwrap();
         assert_eq!(response.username, b"a \"b\" c");
         assert_eq!(response.realm, b"plain");

@@ -70,6 +70,23 @@ fn what_is_no_hash_fits_nothing() {
 }
 
 #[test]
+fn hashes_are_known_up_to_a_cost() {
+    let bcrypt =
+        |cost: u8| format!("$2y${cost:02}$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a");
+    let sha2 = |rounds: u32| format!("$6$rounds={rounds}$salt$x");
+    for (hash, expected) in [
+        (bcrypt(HIGHEST_BCRYPT_COST), true),
+        (bcrypt(HIGHEST_BCRYPT_COST + 1), false),
+        (sha2(HIGHEST_SHA2_ROUNDS), true),
+        (sha2(HIGHEST_SHA2_ROUNDS + 1), false),
+        ("secret".to_owned(), false),
+        ("$1$salt$x".to_owned(), true),
+    ] {
+        assert_eq!(is_known(hash.as_bytes()), expected, "{hash}");
+    }
+}
+
+#[test]
 fn a_password_ends_where_c_has_it_end() {
     assert!(fits(b"{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=", b"secret\0and more"));
     assert!(!fits(b"abNANd1rDfiNc", &[b'x'; 600]));

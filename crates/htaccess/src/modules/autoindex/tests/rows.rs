@@ -87,6 +87,29 @@ fn rows_of_a_table_have_classes_in_turn() {
 }
 
 #[test]
+fn icons_of_types_and_names() {
+    let other = "IndexOptions FancyIndexing\nDefaultIcon /other";
+    let mut listing = folder();
+    listing.entries.push(entry("A-DIRECTORY.txt", 1, 1));
+    for (directives, name, expected) in [
+        ("AddIcon /dir **DIRECTORY**", "sub/", "/dir"),
+        ("AddIcon /dir **DIRECTORY**", "A-DIRECTORY.txt", "/other"),
+        ("AddIconByType /any *", "b.txt", "/other"),
+        ("AddIconByType /text text/*", "a%3c", "/other"),
+        ("AddIconByType /image IMAGE/*", "a%3c", "/image"),
+        ("AddIconByEncoding /zip X-GZIP", "v9.gz", "/zip"),
+        ("AddIcon /any ?.txt", "b.txt", "/other"),
+        ("AddIcon /any *?.txt", "b.txt", "/any"),
+    ] {
+        let page = page_of(&format!("{other}\n{directives}"), "/d/", &listing);
+        let row = page.lines().find(|row| row.contains(&format!("href=\"{name}"))).unwrap();
+        assert!(row.contains(&format!("<img src=\"{expected}\"")), "{directives}: {row}");
+    }
+    let page = page_of("IndexOptions FancyIndexing", "/d/?F=1", &folder());
+    assert!(page.contains("<pre>"), "{page}");
+}
+
+#[test]
 fn icons_are_links_in_both_forms() {
     for (options, expected) in [
         (
