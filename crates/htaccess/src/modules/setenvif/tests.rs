@@ -64,6 +64,8 @@ fn attributes() {
         ("BrowserMatch badbot A", ""),
         ("BrowserMatchNoCase badbot A", "A=1"),
         ("SetEnvIf X-Two ^(.*)$ A=$1", "A=second, third"),
+        ("SetEnvIf User-Agent BadBot/\\d A", "A=1"),
+        ("SetEnvIf User-Agent BadBo\\d A", ""),
         ("SetEnvIf X-None ^$ A", "A=1"),
         ("SetEnvIf X-Empty ^$ A", "A=1"),
         ("SetEnvIf SEEN before A", "A=1"),

@@ -190,6 +190,7 @@ fn variables() {
         ("%{unclosed", "%{unclosed"),
         ("${map:key|default}", "default"),
         ("${map:key}", ""),
+        ("${map:{x|y}|d}", "d"),
         ("${map:key|%{REQUEST_METHOD}}", "GET"),
         ("${nocolon}", "${nocolon}"),
         (r"a\%{HTTPS}", "a%{HTTPS}"),
@@ -217,6 +218,18 @@ fn captures() {
         ("RewriteCond $1 ^(x)$\nRewriteRule ^(.)y$ /%1", "/xy", "internal /x"),
         ("RewriteRule !^(n) /$1y", "/x", "internal /y"),
         ("RewriteRule ^(x)(n)? /$1$2y", "/x", "internal /xy"),
+        // What a negated condition or a failed expression finds is none.
+        (
+            "RewriteCond a (.)\nRewriteCond b !(.) [OR]\nRewriteCond c =c\nRewriteRule ^ /%1",
+            "/x",
+            "internal /a",
+        ),
+        (
+            "RewriteCond a (.)\nRewriteCond expr \"'b' =~ /x(.)/\" [OR]\nRewriteCond c =c\n\
+             RewriteRule ^ /%1",
+            "/x",
+            "internal /a",
+        ),
         // The captures of another rule's condition are forgotten.
         ("RewriteCond a (.)\nRewriteRule ^ -\nRewriteRule ^ /y%1", "/x", "internal /y"),
     ]);

@@ -126,6 +126,8 @@ fn a_question_mark_from_outside_begins_no_query() {
         ("RewriteRule ^x(.*)$ /y$1 [UnsafeAllow3F]", "/x%3fq", "internal /y?q"),
         ("RewriteRule ^x(.*)$ /y?a=$1", "/x%3fq", "internal /y?a=?q"),
         ("RewriteRule ^x(.*)$ /y?a=$1 [QSL]", "/x%3fq", "403"),
+        (r"RewriteRule ^x(.*)$ /y\-?a=$1", "/x%3fq", "internal /y-?a=?q"),
+        (r"RewriteRule ^x(.*)$ /y?a\-?b=$1", "/x%3fq", "internal /y?a-?b=?q"),
         ("RewriteRule ^x(.*)$ /y$1?", "/x%3fq", "403"),
         (r"RewriteRule ^x(.*)$ /y\?$1", "/x%3fq", "403"),
         (r"RewriteRule ^x$ /y\?q", "/x", "internal /y?q"),
@@ -160,6 +162,17 @@ fn next_round() {
         ("RewriteRule ^ /x?%{QUERY_STRING}%{QUERY_STRING}a [N]", "/x?q", "500"),
         ("RewriteRule ^ - [E=a:%{ENV:a}%{ENV:a}b,N]", "/x", "500"),
     ]);
+}
+
+#[test]
+fn rounds_without_end_are_logged() {
+    let answer = super::ask("RewriteEngine On\nRewriteRule ^ - [N=2]", "/x", "");
+    let messages: Vec<_> = answer.state.complaints.iter().map(|(_, what)| &what[..]).collect();
+    assert_eq!(
+        messages,
+        ["AH02596: RewriteRule '^' and URI '/x' exceeded maximum number of rounds (2) via the \
+             [N] flag"]
+    );
 }
 
 #[test]

@@ -89,12 +89,16 @@ fn mistakes() {
         ("RewriteCond a (", "RewriteCond: cannot compile regular expression '('"),
         ("RewriteBase x", "RewriteBase: argument is not a valid URL"),
         ("RewriteOptions Nonsense", "RewriteOptions: unknown option 'Nonsense'"),
+        ("RewriteOptions MaxNonsense", "RewriteOptions: unknown option 'MaxNonsense'"),
     ];
     for (line, expected) in table {
         assert_eq!(try_settings(line).unwrap_err().message, expected, "{line}");
     }
-    for line in ["RewriteOptions MaxRedirects=10", "RewriteOptions AllowAnyURI LegacyPrefixDocRoot"]
-    {
+    for line in [
+        "RewriteOptions MaxRedirects=10",
+        "RewriteOptions AllowAnyURI LegacyPrefixDocRoot",
+        "RewriteOptions IgnoreContextInfo",
+    ] {
         assert!(try_settings(line).is_ok(), "{line}");
     }
 }

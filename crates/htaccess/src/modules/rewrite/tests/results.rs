@@ -53,6 +53,7 @@ fn absolute_urls() {
         ("RewriteRule ^x$ mailto:a@b", "/x", "302 mailto:a@b"),
         // No scheme that mod_rewrite knows: a path.
         ("RewriteRule ^x$ file:/y", "/x", "internal /file:/y"),
+        ("RewriteRule ^x$ http://[::1]/y [R]", "/x", "302 http://[::1]/y"),
     ]);
 }
 
@@ -69,6 +70,8 @@ fn a_pattern_that_tries_too_much_is_an_error() {
     let target = format!("/{}b", "a".repeat(200));
     let answer = super::ask("RewriteEngine On\nRewriteRule ^(a+)+$ /y", &target, "");
     assert_eq!(answer.outcome, "500");
+    let (_, message) = &answer.state.complaints[0];
+    assert_eq!(message, "mod_rewrite: a pattern takes too many steps on this request");
     assert_eq!(answer.state.complaints.len(), 1);
 }
 

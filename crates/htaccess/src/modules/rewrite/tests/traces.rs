@@ -32,3 +32,22 @@ fn what_ends_a_rule_is_told() {
     ];
     assert_eq!(events(rules, "/x"), expected);
 }
+
+#[test]
+fn where_a_rule_leads_is_told() {
+    let rules = "RewriteEngine On\nRewriteCond a !b\nRewriteRule ^x$ http://o.example/ [P]";
+    let expected = [
+        "RewriteRule ^x$ http://o.example/ [P] [subject=x pattern=^x$ $0=x] matches",
+        "RewriteCond a !b [subject=a pattern=b] holds",
+        "RewriteRule ^x$ http://o.example/ [P] [result=proxy:http://o.example/] applies, to be \
+         proxied",
+    ];
+    assert_eq!(events(rules, "/x"), expected);
+    let rules = "RewriteEngine On\nRewriteCond expr true\nRewriteRule ^x$ /y [R]";
+    let expected = [
+        "RewriteRule ^x$ /y [R] [subject=x pattern=^x$ $0=x] matches",
+        "RewriteCond expr true [] holds",
+        "RewriteRule ^x$ /y [R] [result=http://own.example/y] applies, to be redirected",
+    ];
+    assert_eq!(events(rules, "/x"), expected);
+}

@@ -31,6 +31,7 @@ fn substitutions() {
         ("Substitute s/a/b/\nSubstitute s/bb/c/", "ab", "c"),
         ("Substitute s/a/b/q\nSubstitute s/bb/c/", "ab", "bb"),
         ("Substitute s/a/b/q\nSubstitute s/b/c/", "ab", "cc"),
+        ("Substitute s/a/b/qf\nSubstitute s/bb/c/", "ab", "c"),
         ("Substitute s/x*/-/", "ab", "-a-b-"),
         ("Substitute s/a$/b/", "a\na", "a\nb"),
     ];
@@ -115,6 +116,22 @@ fn folders_below_come_first() {
         transformer.push(b"a", &mut out).unwrap();
         transformer.finish(&mut out).unwrap();
         assert_eq!(out, expected.as_bytes());
+    }
+}
+
+#[test]
+fn lengths_have_units() {
+    for (length, bytes) in [
+        ("7", 7),
+        ("7b", 7),
+        ("2k", 2048),
+        ("2K", 2048),
+        ("2m", 2 << 20),
+        ("1g", 1 << 30),
+        ("b", 0),
+    ] {
+        let shared = settings(&format!("SubstituteMaxLineLength {length}")).substitute.unwrap();
+        assert_eq!(shared.longest_line, Some(bytes), "{length}");
     }
 }
 
