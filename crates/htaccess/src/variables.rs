@@ -311,3 +311,68 @@ pub const SERVER_SOFTWARE: &[u8] = concat!(
     " (Apache)"
 )
 .as_bytes();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ClientRequest;
+    use crate::testing::{Nowhere, request, transaction};
+
+    fn value(transaction: &Transaction<'_>, name: &str) -> String {
+        let variable = fixed(name.as_bytes()).expect(name);
+        let value = variable.value(transaction, &mut Nowhere::default());
+        String::from_utf8_lossy(&value).into_owned()
+    }
+
+    #[test]
+    fn of_a_client_that_names_no_host() {
+        let request = request("/x", "");
+        let mut tx = transaction(&request);
+        for (name, expected) in [
+            ("SERVER_NAME", "192.0.2.2"),
+            ("SERVER_PORT", "80"),
+            ("HTTPS", "off"),
+            ("IPV6", "off"),
+            ("API_VERSION", "20120211:142"),
+            ("SCRIPT_USER", "<unknown>"),
+            ("SCRIPT_GROUP", "<unknown>"),
+            ("IS_SUBREQ", "false"),
+            ("SERVER_PROTOCOL", "HTTP/1.1"),
+        ] {
+            assert_eq!(value(&tx, name), expected, "{name}");
+        }
+        assert!(value(&tx, "SERVER_SOFTWARE").starts_with("Apache"));
+        tx.state.is_subrequest = true;
+        assert_eq!(value(&tx, "IS_SUBREQ"), "true");
+        assert_eq!(value(&tx, "SERVER_PROTOCOL"), "INCLUDED");
+    }
+
+    #[test]
+    fn of_an_encrypted_connection_over_version_6() {
+        let mut request = request("/x", "");
+        request.scheme = Scheme::Https;
+        let mut tx = transaction(&request);
+        let address = |text: &str| text.parse().expect("an address");
+        let (client, server) = (address("[2001:db8::1]:1234"), address("[2001:db8::2]:8443"));
+        tx.client = ClientRequest::new(&request, client, server, 0);
+        for (name, expected) in [
+            ("HTTPS", "on"),
+            ("IPV6", "on"),
+            ("SERVER_NAME", "[2001:db8::2]"),
+            ("SERVER_PORT", "8443"),
+        ] {
+            assert_eq!(value(&tx, name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn fields_have_names_of_their_own() {
+        for (name, expected) in [
+            ("HTTP_FORWARDED", Some("Forwarded")),
+            ("HTTP_PROXY_CONNECTION", Some("Proxy-Connection")),
+            ("HTTP_X_OTHER", None),
+        ] {
+            assert_eq!(field(name.as_bytes()), expected.map(str::as_bytes), "{name}");
+        }
+    }
+}
