@@ -36,3 +36,32 @@ pub(crate) fn token<'r>(rest: &mut &'r [u8], with_white: bool) -> &'r [u8] {
     *rest = behind.trim_ascii_start();
     token
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_has_no_control_characters_but_tabs() {
+        for (value, expected) in
+            [("a b", true), ("a\tb", true), ("\u{e4}", true), ("a\nb", false), ("a\x7fb", false)]
+        {
+            assert_eq!(can_be_sent(value.as_bytes()), expected, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn a_token_ends_outside_of_quotes() {
+        for (text, with_white, expected) in [
+            ("a, b", false, ("a", ", b")),
+            (" a b;c", false, ("a", "b;c")),
+            (" a b;c", true, ("a b", ";c")),
+            ("a=\"b;c\",d", false, ("a=\"b;c\"", ",d")),
+            ("a=\"b c\" d", false, ("a=\"b c\"", "d")),
+        ] {
+            let mut rest = text.as_bytes();
+            let found = token(&mut rest, with_white);
+            assert_eq!((found, rest), (expected.0.as_bytes(), expected.1.as_bytes()), "{text}");
+        }
+    }
+}

@@ -341,7 +341,7 @@ mod tests {
         ] {
             assert_eq!(value(&tx, name), expected, "{name}");
         }
-        assert!(value(&tx, "SERVER_SOFTWARE").starts_with("Apache"));
+        assert!(value(&tx, "SERVER_SOFTWARE").contains("Apache"));
         tx.state.is_subrequest = true;
         assert_eq!(value(&tx, "IS_SUBREQ"), "true");
         assert_eq!(value(&tx, "SERVER_PROTOCOL"), "INCLUDED");
@@ -362,6 +362,20 @@ mod tests {
             ("SERVER_PORT", "8443"),
         ] {
             assert_eq!(value(&tx, name), expected, "{name}");
+        }
+        assert_eq!(origin(&tx), b"https://[2001:db8::2]:8443");
+    }
+
+    #[test]
+    fn an_origin_has_its_port_where_that_is_not_the_usual_one() {
+        for (authority, expected) in [
+            ("example.org", "http://example.org"),
+            ("example.org:80", "http://example.org"),
+            ("example.org:8080", "http://example.org:8080"),
+        ] {
+            let mut request = request("/x", "");
+            request.authority = authority.into();
+            assert_eq!(origin(&transaction(&request)), expected.as_bytes(), "{authority}");
         }
     }
 

@@ -113,7 +113,7 @@ fn member(rest: &[u8], at: usize) -> Option<(u8, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::{matches, matches_text};
 
     #[test]
     fn patterns() {
@@ -153,9 +153,27 @@ mod tests {
             ("", "", true),
             ("", "a", false),
             ("a/*", "a/b", true),
+            ("a[/]b", "a/b", false),
+            ("a[!x]b", "a/b", false),
         ];
         for (pattern, name, expected) in rows {
             assert_eq!(matches(pattern.as_bytes(), name.as_bytes()), expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn texts_have_no_components() {
+        for (pattern, text, caseless, expected) in [
+            ("*", "a/b", false, true),
+            ("a?b", "a/b", false, true),
+            ("a[/]b", "a/b", false, true),
+            ("A", "a", true, true),
+            ("A", "a", false, false),
+            ("A", "b", true, false),
+            ("[A-C]", "b", true, true),
+        ] {
+            let found = matches_text(pattern.as_bytes(), text.as_bytes(), caseless);
+            assert_eq!(found, expected, "{pattern} {text} {caseless}");
         }
     }
 

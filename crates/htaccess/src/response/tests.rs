@@ -256,3 +256,36 @@ fn the_plain_way_leads_to_the_same() {
     let mut head = ResponseHead::new(Status::OK);
     assert!(!respond_plainly(&state, &settings("Header set A b"), &mut head, false));
 }
+
+#[test]
+fn only_a_bare_response_is_made_plainly() {
+    let settings = settings("Header set X y");
+    let changes: [(bool, fn(&mut RequestState)); 6] = [
+        (true, |_| {}),
+        (false, |state| state.fields.push(b"A", b"b")),
+        (false, |state| state.error_fields.push(b"A", b"b")),
+        (false, |state| state.encoding = Some(b"gzip".to_vec())),
+        (false, |state| state.languages.push(b"en".to_vec())),
+        (false, |state| state.trace = Some(Box::default())),
+    ];
+    for (number, (expected, change)) in changes.into_iter().enumerate() {
+        let mut state = RequestState::default();
+        change(&mut state);
+        let mut head = ResponseHead::new(Status::OK);
+        let is_plain = respond_plainly(&state, &settings, &mut head, false);
+        assert_eq!((is_plain, head.fields.contains(b"x")), (expected, expected), "{number}");
+    }
+}
+
+#[test]
+fn a_field_that_may_be_there_once_is_the_handlers() {
+    let set = |state: &mut RequestState| {
+        for (name, value) in [("Allow", "GET"), ("X", "module")] {
+            state.error_fields.push(name.as_bytes(), value.as_bytes());
+        }
+    };
+    let about = ResponseProperties::default();
+    let own = sent("", 200, "Allow: PUT\nX: script", about, set);
+    assert_eq!(own, "Allow: PUT\nX: script\nX: module");
+    assert_eq!(sent("", 200, "X: script", about, set), "X: script\nAllow: GET\nX: module");
+}

@@ -29,7 +29,10 @@ trait ReplaceEscapes {
 impl ReplaceEscapes for Vec<u8> {
     /// Decoded, as the walker has it.
     fn replace_escapes(&self) -> Vec<u8> {
-        let text = String::from_utf8_lossy(self).replace("%20", " ").replace("%3f", "?");
+        let text = String::from_utf8_lossy(self)
+            .replace("%20", " ")
+            .replace("%3f", "?")
+            .replace("%0a", "\n");
         text.into_bytes()
     }
 }
@@ -70,6 +73,17 @@ fn redirects() {
         ("Redirect /z /1\nRedirectMatch ^/q /2\nRedirect /q /3", "302 http://own.example/2?orig=1"),
     ];
     for (lines, expected) in table {
+        assert_eq!(answer(lines, target), expected, "{lines}");
+    }
+}
+
+#[test]
+fn no_line_of_the_head_can_be_forged() {
+    for (lines, target, expected) in [
+        ("RedirectMatch ^/q/((?s).*)$ http://h/?$1", "/q/a%0ab", "500"),
+        ("RedirectMatch ^/q/((?s).*)$ http://h/$1", "/q/a%0ab", "302 http://h/a%0ab"),
+        ("Redirect /q http://h", "/q/a%0ab", "302 http://h/a%0ab"),
+    ] {
         assert_eq!(answer(lines, target), expected, "{lines}");
     }
 }

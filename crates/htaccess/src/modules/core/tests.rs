@@ -186,6 +186,8 @@ fn the_parts_of_an_entity_tag() {
         (&["FileETag Size None"], "NONE"),
         (&["FileETag Size All"], "MTIME INODE SIZE"),
         (&["FileETag INode", "FileETag None"], "NONE"),
+        (&["FileETag INode\nFileETag +Size"], "INODE SIZE"),
+        (&["FileETag Digest All"], "MTIME INODE SIZE"),
     ];
     for (folders, expected) in rows {
         let parts = parts(folders);

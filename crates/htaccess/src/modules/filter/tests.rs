@@ -214,6 +214,7 @@ fn parts_and_answers_without_content_stay_as_they_are() {
         ("INFLATE", 200, zipped, PLAIN.env, "inflate - - - -"),
         ("INFLATE", 200, "Content-Encoding: x-gzip", PLAIN.env, "inflate - - - -"),
         ("INFLATE", 200, PLAIN.head, PLAIN.env, AS_IT_IS),
+        ("INFLATE", 200, "Content-Encoding: br", PLAIN.env, "- br - -"),
     ] {
         let asked = Exchange { status, head, env, ..PLAIN };
         let directives = format!("SetOutputFilter {filter}");

@@ -294,6 +294,17 @@ fn what_a_section_denies_is_no_variant() {
 }
 
 #[test]
+fn sections_for_files_are_asked_as_well() {
+    let with_section = settings("<Files other>\nRequire all denied\n</Files>");
+    let request = request("/a", "");
+    let mut tx = transaction(&request);
+    // A sub-request finds nothing there.
+    let mut context = Nowhere { names: vec!["a.html"] };
+    assert_eq!(choose(&mut tx, &with_section, &mut context, &base), Err(Status::NOT_FOUND));
+    assert_eq!(found("", &["a.html"], "/a", ""), "a.html");
+}
+
+#[test]
 fn variables() {
     let choose_with = |name: &str, value: &str| {
         let request = request("/a", "Accept-Encoding: gzip");

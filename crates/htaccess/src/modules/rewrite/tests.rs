@@ -152,7 +152,8 @@ fn decoded(path: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(path)
         .replace("%20", " ")
         .replace("%3f", "?")
-        .replace("%0a", "\n");
+        .replace("%0a", "\n")
+        .replace("%7f", "\x7f");
     text.replace("%25", "%").into_bytes()
 }
 

@@ -83,6 +83,7 @@ fn values() {
     check(&[
         ("SetEnvIf X-One f A B=2 C=", "A=1 B=2 C=1"),
         ("SetEnvIf X-One f A==x=y", "A=x=y"),
+        ("SetEnvIf X-One f A_B\nSetEnvIf A_B 1 C", "A_B=1 C=1"),
         ("SetEnvIf X-One f \"A=one two\"", "A=one two"),
         ("SetEnvIf X-One f !SEEN", ""),
         ("SetEnvIf X-One f A\nSetEnvIf X-Two s !A B", "B=1"),

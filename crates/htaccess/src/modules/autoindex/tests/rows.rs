@@ -29,6 +29,48 @@ fn a_column_is_sorted_the_other_way_the_next_time() {
     }
 }
 
+/// The files of a listing of these, in order.
+fn sorted(directives: &str, target: &str, names: &[&str]) -> String {
+    let listing = Listing {
+        entries: names.iter().map(|name| entry(name, name.len() as u64, 1)).collect(),
+        ..Listing::default()
+    };
+    let page = page_of(directives, target, &listing);
+    let links = page.split("<a href=\"").skip(1).filter_map(|link| link.split('"').next());
+    links.filter(|link| !link.starts_with('?')).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_plain_list_is_in_the_order_of_names() {
+    let names = &["long.txt", "a.txt", "sub"];
+    for (options, query) in [("None", "C=S"), ("FoldersFirst", ""), ("None", "C=M;O=A")] {
+        let found = sorted(&format!("IndexOptions {options}"), &format!("/?{query}"), names);
+        assert_eq!(found, "a.txt long.txt sub/", "{options} {query}");
+    }
+}
+
+#[test]
+fn versions_are_in_the_order_of_their_numbers() {
+    let of = |options: &str, rest: &str, names: &[&str]| {
+        sorted(&format!("IndexOptions FancyIndexing {options}\n{rest}"), "/", names)
+    };
+    assert_eq!(of("", "", &["a10.txt", "A2.txt", "a9.txt"]), "A2.txt a10.txt a9.txt");
+    assert_eq!(of("VersionSort", "", &["a10.txt", "B2.txt", "a9.txt"]), "B2.txt a9.txt a10.txt");
+    let caseless = of("VersionSort IgnoreCase", "", &["a10.txt", "B2.txt", "a9.txt"]);
+    assert_eq!(caseless, "a9.txt a10.txt B2.txt");
+    let described = "AddDescription v10 a.txt\nAddDescription v9 b.txt\n\
+                     IndexOrderDefault Ascending Description";
+    assert_eq!(of("", described, &["a.txt", "b.txt"]), "a.txt b.txt");
+    assert_eq!(of("VersionSort", described, &["a.txt", "b.txt"]), "b.txt a.txt");
+}
+
+#[test]
+fn a_pattern_names_a_leading_dot() {
+    let names = &[".a.txt", "b.txt"];
+    assert_eq!(sorted("", "/?P=*.txt", names), "b.txt");
+    assert_eq!(sorted("", "/?P=.*", names), ".a.txt");
+}
+
 #[test]
 fn names_are_cut_to_their_column() {
     let listing = Listing {

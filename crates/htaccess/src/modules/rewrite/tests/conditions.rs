@@ -53,6 +53,8 @@ fn tests_of_strings() {
         ("x >", false),
         ("a<b <", true),
         ("x -z", false),
+        ("/srv -s", false),
+        ("/srv/a.html -s", true),
     ];
     for (condition, expected) in table {
         assert_eq!(holds(condition), expected, "{condition}");

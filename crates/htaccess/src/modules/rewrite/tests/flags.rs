@@ -112,6 +112,8 @@ fn escaped_back_references() {
         ("RewriteRule ^x/(.*)$ /y?q=$1 [B=&]", "/x/a&b/c", "internal /y?q=a%26b/c"),
         ("RewriteRule ^x/(.*)$ /y?q=$1 [B,BNE=/]", "/x/a&b/c", "internal /y?q=a%26b/c"),
         ("RewriteRule ^x/(.*)$ /y?q=$1 [BCTLS]", "/x/a b&c%0ad", "internal /y?q=a+b&c%0ad"),
+        ("RewriteRule ^x/(.*)$ /y?q=$1 [BCTLS]", "/x/a%7fb", "internal /y?q=a%7fb"),
+        ("RewriteRule ^x/(.*)$ /y?q=$1 [BCTLS,B=&]", "/x/a&b", "internal /y?q=a%26b"),
         ("RewriteRule ^x/(.*)$ /y?q=$1 [BNE=/]", "/x/a&b", "internal /y?q=a&b"),
         ("RewriteRule ^x/(.*)$ /y?q=$1", "/x/a%20b", "403"),
         ("RewriteRule ^x/(.*)$ /y?q=$1 [R]", "/x/a%20b", "302 http://own.example/y?q=a%20b"),
@@ -205,6 +207,7 @@ fn cookies() {
         ("n:v:d:0:/:secure:HttpOnly:lax", "n=v; path=/; domain=d; secure; HttpOnly; SameSite=lax"),
         ("n:v:d:0:/:true:1:None", "n=v; path=/; domain=d; secure; HttpOnly; SameSite=None"),
         ("n:v:d:0:/:no:no:false", "n=v; path=/; domain=d"),
+        ("n:v:d:0:/:secure:no:0", "n=v; path=/; domain=d; secure"),
         // HttpOnly alone is lost, SameSite is not.
         ("n:v:d:0:/:no:HttpOnly:Lax", "n=v; path=/; domain=d; SameSite=Lax"),
         (";n;v:w;d;0;/", "n=v:w; path=/; domain=d"),

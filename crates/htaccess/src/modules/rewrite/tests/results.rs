@@ -79,6 +79,7 @@ fn a_pattern_that_tries_too_much_is_an_error() {
 fn no_line_of_the_head_can_be_forged() {
     check(&[
         ("RewriteRule ^(.*)$ http://o.example/$1 [R,NE]", "/a%0ab", "500"),
+        ("RewriteRule ^(.*)$ http://o.example/$1 [R,NE]", "/a%7fb", "500"),
         ("RewriteRule ^(.*)$ http://o.example/$1 [R]", "/a%0ab", "302 http://o.example/a%0ab"),
         ("RewriteRule ^(.*)$ - [CO=n:$1:d]", "/a%0ab", "500"),
         ("RewriteRule ^(.*)$ - [T=$1]", "/a%0ab", "500"),
