@@ -39,8 +39,6 @@ pub type DirectiveResult = Result<(), Complaint>;
 /// directive sees them, except for [`Raw`](Arguments::Raw).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arguments {
-    /// No arguments.
-    None,
     /// The rest of the line, unchanged: the directive splits it.
     Raw,
     /// `On` or `Off`.

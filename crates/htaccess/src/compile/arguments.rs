@@ -12,8 +12,6 @@ const MOST_WORDS: usize = 64;
 pub(super) fn split(directive: &Registered, raw: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Complaint> {
     match directive.arguments {
         Arguments::Raw => Ok(Some(Vec::new())),
-        Arguments::None if raw.is_empty() => Ok(Some(Vec::new())),
-        Arguments::None => Err(complaint(directive, 0, "takes no arguments")),
         Arguments::Section => section(directive, raw).map(|()| Some(Vec::new())),
         Arguments::Flag => {
             let first = word(&mut &raw[..]);

@@ -25,7 +25,6 @@ pub struct Config {
     extensions: ExtensionLayers,
     default_language: Option<Box<[u8]>>,
     multiviews_match: MultiviewsMatch,
-    use_path_info: Option<bool>,
 }
 
 /// The files that MultiViews takes besides those whose extensions all have a meaning (a set).
@@ -53,7 +52,6 @@ impl Merge for Config {
                 true => base.multiviews_match,
                 false => add.multiviews_match,
             },
-            use_path_info: add.use_path_info.or(base.use_path_info),
         }
     }
 }
@@ -111,10 +109,7 @@ pub fn find_type(
     let is_configured = config.is_some();
     let nothing = Config::default();
     let config = config.unwrap_or(&nothing);
-    let description = match config.use_path_info {
-        Some(true) => describe(config, &[&state.filename[..], &state.path_info].concat(), base),
-        _ => describe(config, &state.filename, base),
-    };
+    let description = describe(config, &state.filename, base);
     if tx.is_traced() && is_configured {
         let (name, facts) = (shown(&tx.state.filename), description.facts());
         tx.trace(|| TraceEvent {

@@ -61,12 +61,9 @@ fn default_language(
     Ok(())
 }
 
-fn mod_mime_use_path_info(
-    call: &DirectiveCall<'_>,
-    shared: &mut SharedConfig<mime::Config>,
-) -> DirectiveResult {
-    edit(shared).use_path_info = Some(call.flag());
-    Ok(())
+/// The directives of the server's own configuration.
+fn not_allowed(call: &DirectiveCall<'_>, _: &mut SharedConfig<mime::Config>) -> DirectiveResult {
+    Err(Complaint::new(format!("{} is not allowed here", call.name)))
 }
 
 fn multiviews_match(
@@ -142,7 +139,7 @@ table! {
         "The media type of files with these extensions.";
     "DefaultLanguage" FILE_INFO ONE default_language,
         "The language of files whose names tell none.";
-    "ModMimeUsePathInfo" NONE Flag mod_mime_use_path_info,
+    "ModMimeUsePathInfo" NONE Flag not_allowed,
         "Whether the path behind a file's name counts as part of it.";
     "MultiviewsMatch" FILE_INFO SOME multiviews_match,
         "The files that MultiViews considers: NegotiatedOnly, Handlers, Filters, Any.";
@@ -162,7 +159,7 @@ table! {
         "Takes away what AddOutputFilter said.";
     "RemoveType" FILE_INFO SOME |call, shared| remove(call, shared, Aspect::MediaType),
         "Takes away the media type, also the server's own.";
-    "TypesConfig" NONE ONE |_, _| Err(Complaint::new("TypesConfig is not allowed here")),
+    "TypesConfig" NONE ONE not_allowed,
         "Names the server's table of media types.",
         Support::Refused("it belongs to the server's own configuration");
 }

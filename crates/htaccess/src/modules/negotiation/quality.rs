@@ -178,16 +178,10 @@ fn longest<'i>(items: &'i [AcceptItem], language: &[u8]) -> Option<&'i AcceptIte
 }
 
 /// Returns whether the client names a kind of the language: `en-us` is a weak wish for `en` and
-/// `en-gb`, as long as nothing that comes before it fits better.
+/// `en-gb`, which counts where nothing fits.
 fn shares_prefix(items: &[AcceptItem], language: &[u8]) -> bool {
-    let fits = |item: &AcceptItem| {
-        let rest = language.strip_prefix(item.name.as_slice());
-        item.name != b"*"
-            && !item.name.is_empty()
-            && rest.is_some_and(|rest| matches!(rest, [] | [b'-', ..]))
-    };
-    items.iter().take_while(|item| !fits(item)).any(|item| {
+    items.iter().any(|item| {
         let hyphen = item.name.iter().position(|&byte| byte == b'-');
-        item.name != b"*" && hyphen.is_some_and(|hyphen| language.starts_with(&item.name[..hyphen]))
+        hyphen.is_some_and(|hyphen| language.starts_with(&item.name[..hyphen]))
     })
 }

@@ -122,7 +122,6 @@ fn base(
     shared: &mut SharedConfig<rewrite::Config>,
 ) -> Result<(), Complaint> {
     match call.word(0) {
-        [] => Err(Complaint::about(0, "RewriteBase: empty URL not allowed")),
         [b'/', ..] => {
             config(call, shared).base = Some(call.word(0).into());
             Ok(())
