@@ -260,7 +260,8 @@ fn the_plain_way_leads_to_the_same() {
 #[test]
 fn only_a_bare_response_is_made_plainly() {
     let settings = settings("Header set X y");
-    let changes: [(bool, fn(&mut RequestState)); 6] = [
+    type Change = fn(&mut RequestState);
+    let changes: [(bool, Change); 6] = [
         (true, |_| {}),
         (false, |state| state.fields.push(b"A", b"b")),
         (false, |state| state.error_fields.push(b"A", b"b")),

@@ -11,6 +11,7 @@ struct Exchange<'a> {
     head: &'a str,
     status: u16,
     length: Option<u64>,
+    is_subrequest: bool,
 }
 
 const PLAIN: Exchange<'_> = Exchange {
@@ -19,12 +20,14 @@ const PLAIN: Exchange<'_> = Exchange {
     head: "Content-Type: text/html; charset=utf-8\nContent-Length: 1000\nETag: \"a\"",
     status: 200,
     length: Some(1000),
+    is_subrequest: false,
 };
 
 /// The filters, Vary, Content-Encoding, ETag, and whether there is a length.
 fn chosen(directives: &str, asked: &Exchange<'_>) -> String {
     let request = request("/", asked.fields);
     let mut tx = transaction(&request);
+    tx.state.is_subrequest = asked.is_subrequest;
     asked
         .env
         .iter()
@@ -219,6 +222,19 @@ fn parts_and_answers_without_content_stay_as_they_are() {
         let asked = Exchange { status, head, env, ..PLAIN };
         let directives = format!("SetOutputFilter {filter}");
         assert_eq!(chosen(&directives, &asked), expected, "{filter} {status} {head} {env:?}");
+    }
+}
+
+#[test]
+fn what_becomes_a_part_of_another_response_stays_as_it_is() {
+    let zipped = "Content-Encoding: gzip";
+    for (filter, head, expected) in [
+        ("DEFLATE", PLAIN.head, AS_IT_IS),
+        ("BROTLI_COMPRESS", PLAIN.head, AS_IT_IS),
+        ("INFLATE", zipped, "- gzip - -"),
+    ] {
+        let asked = Exchange { head, is_subrequest: true, ..PLAIN };
+        assert_eq!(chosen(&format!("SetOutputFilter {filter}"), &asked), expected, "{filter}");
     }
 }
 

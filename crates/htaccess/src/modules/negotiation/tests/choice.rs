@@ -8,10 +8,13 @@ use super::{LANGUAGES, Nowhere, base, choose, found, request, settings, transact
 fn qualities_and_levels_of_the_server() {
     let directives = "AddType text/plain;qs=0.5 .low\nAddType text/html;level=1 .h1\n\
         AddType text/html;level=3 .h3";
-    let table: [(&[&str], &str, &str); 8] = [
+    let table: [(&[&str], &str, &str); 10] = [
         (&["a.low", "a.png"], "", "a.png"),
         (&["a.low", "a.png"], "Accept: text/plain, image/png;q=0.4", "a.low"),
         (&["a.low", "a.png"], "Accept: text/plain, image/png;q=0.6", "a.png"),
+        (&["a.low", "a.png"], "Accept: text/plain;q=0.9, image/png;q=0.43", "a.low"),
+        // Without weights, a range counts less than a type.
+        (&["a.html", "a.png"], "Accept: text/*, image/png", "a.png"),
         (&["a.h3"], "Accept: text/html;level=2", "406"),
         (&["a.h3"], "Accept: text/html;level=3", "a.h3"),
         // The highest level that the client names; else the lowest.
@@ -61,6 +64,27 @@ fn the_best_language_of_a_file_with_several_counts() {
 }
 
 #[test]
+fn priority_only_where_it_is_to_decide() {
+    let names = &["a.html.en", "a.html.de"];
+    for (force, fields, expected) in [
+        ("Prefer", "en, de", "a.html.de"),
+        ("Fallback", "en, de", "a.html.en"),
+        ("None", "en, de", "a.html.en"),
+        ("Prefer", "es", "406"),
+        ("Fallback", "es", "a.html.de"),
+        ("None", "es", "406"),
+        ("Prefer Fallback", "en, de", "a.html.de"),
+        ("Fallback Prefer", "en, de", "a.html.de"),
+        ("Prefer Fallback", "es", "a.html.de"),
+        ("Fallback Prefer", "es", "a.html.de"),
+    ] {
+        let directives = format!("{LANGUAGES}\nLanguagePriority de\nForceLanguagePriority {force}");
+        let fields = format!("Accept-Language: {fields}");
+        assert_eq!(found(&directives, names, "/a", &fields), expected, "{force} {fields}");
+    }
+}
+
+#[test]
 fn what_decides_among_variants_that_are_as_good() {
     let directives = "AddLanguage en .en\nAddLanguage de .de\nAddEncoding gzip .gz\n\
         AddCharset utf-8 .utf8\nAddCharset iso-8859-2 .l2\nLanguagePriority de";
@@ -89,7 +113,7 @@ fn the_algorithm_of_transparent_negotiation() {
     let directives = "AddLanguage en .en\nAddLanguage de .de\nAddEncoding gzip .gz\n\
         AddCharset utf-8 .utf8\nAddType text/plain;qs=0.5 .low\nLanguagePriority de\n\
         ForceLanguagePriority Fallback";
-    let table: [(&[&str], &str, &str); 19] = [
+    let table: [(&[&str], &str, &str); 23] = [
         (&["a.html", "a.png"], "Accept: text/html;q=0.5, image/png;q=0.7", "a.png"),
         (&["a.html", "a.png"], "Accept: text/html;q=0.7, image/png;q=0.5", "a.html"),
         (&["a.html"], "Accept: text/*", "300"),
@@ -114,12 +138,24 @@ fn the_algorithm_of_transparent_negotiation() {
             "Accept: text/html, image/png;q=0.6\nAccept-Charset: utf-8;q=0.5",
             "a.png",
         ),
+        (&["a.html"], "Accept: text/html\nAccept-Charset: *", "a.html"),
+        (&["a.html", "a.png"], "Accept: text/html, image/png", "a.html"),
+        (
+            &["a.html.gz", "a.png"],
+            "Accept: text/html, image/png;q=0.5\nAccept-Encoding: gzip;q=0",
+            "a.png",
+        ),
         // The encoding only breaks a tie.
         (&["a.html", "a.html.gz"], "Accept: text/html\nAccept-Encoding: gzip", "a.html.gz"),
         (&["a.html.gz", "a.html"], "Accept: text/html\nAccept-Encoding: gzip;q=0", "a.html"),
         (
             &["a.html.gz", "a.png"],
             "Accept: text/html, image/png;q=0.9\nAccept-Encoding: gzip;q=0.1",
+            "a.html.gz",
+        ),
+        (
+            &["a.html.gz", "a.png"],
+            "Accept: text/html, image/png;q=0.5\nAccept-Encoding: gzip;q=0.5, identity",
             "a.html.gz",
         ),
     ];

@@ -116,6 +116,7 @@ fn escaped_back_references() {
         ("RewriteRule ^x/(.*)$ /y?q=$1 [BCTLS,B=&]", "/x/a&b", "internal /y?q=a%26b"),
         ("RewriteRule ^x/(.*)$ /y?q=$1 [BNE=/]", "/x/a&b", "internal /y?q=a&b"),
         ("RewriteRule ^x/(.*)$ /y?q=$1", "/x/a%20b", "403"),
+        ("RewriteRule ^x/(.*)$ /y?q=$1", "/x/a%7fb", "403"),
         ("RewriteRule ^x/(.*)$ /y?q=$1 [R]", "/x/a%20b", "302 http://own.example/y?q=a%20b"),
         ("RewriteRule ^x/(.*)$ /y?q=$1 [R,NE]", "/x/a%20b", "403"),
     ]);
