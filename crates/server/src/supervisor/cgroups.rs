@@ -132,7 +132,15 @@ impl ControlGroups {
             };
             match hierarchy.limit(folder, controller, value) {
                 Ok(()) => group.limits.push(format!("{key} {value}")),
-                Err(error) => failed.push(format!("`{key}` has no effect: {error}")),
+                Err(error) => {
+                    failed.push(format!("`{key}` has no effect: {error}"));
+                    continue;
+                }
+            }
+            if controller == Controller::Memory
+                && let Err(error) = hierarchy.limit_swap(folder, value)
+            {
+                failed.push(format!("`{key}` does not limit swap: {error}"));
             }
         }
         if let Some(value) = limits.usual_pids {

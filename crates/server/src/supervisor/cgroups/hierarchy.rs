@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use howdah_sys::control_groups::MountedHierarchy;
@@ -202,10 +202,34 @@ impl Hierarchy {
             // Version 1 counts in shares, of which 1024 are usual and 2 the least.
             (Controller::Cpu, false) => ("cpu.shares", (value * 1024 / 100).max(2)),
         };
-        let path = folder.join(file);
-        fs::write(&path, value.to_string())
-            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+        write(&folder.join(file), value)
     }
+
+    /// Keeps the processes of a group from using swap beyond its limit of memory. Call it after
+    /// [`Hierarchy::limit`]: version 1 limits memory and swap together, to no less than memory
+    /// alone. Without the kernel's accounting of swap nothing happens.
+    ///
+    /// # Errors
+    /// The error of the file system, with the file.
+    pub(super) fn limit_swap(&self, folder: &Path, memory: u64) -> io::Result<()> {
+        let (file, value) = match self.is_unified {
+            true => ("memory.swap.max", 0),
+            false => ("memory.memsw.limit_in_bytes", memory),
+        };
+        match write(&folder.join(file), value) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            written => written,
+        }
+    }
+}
+
+/// Writes a number to a file of the kernel. The file is not created.
+fn write(path: &Path, value: u64) -> io::Result<()> {
+    let written = fs::OpenOptions::new()
+        .write(true)
+        .open(path)
+        .and_then(|mut file| file.write_all(value.to_string().as_bytes()));
+    written.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
 /// The group has processes.
@@ -213,6 +237,7 @@ const EBUSY: i32 = 16;
 
 #[cfg(test)]
 mod tests {
+    use super::super::{ControlGroups, GroupLimits};
     use super::*;
 
     fn bases(mounts: &str, own: &str) -> Vec<(String, Vec<Controller>)> {
@@ -254,9 +279,44 @@ mod tests {
         // A pool that did not start leaves a group.
         fs::create_dir_all(hierarchy.folder.join("2-shop/1")).unwrap();
         let folder = hierarchy.folder.clone();
-        super::super::ControlGroups { hierarchies: vec![hierarchy] }.remove();
+        ControlGroups { hierarchies: vec![hierarchy] }.remove();
         assert!(!folder.exists());
         fs::remove_dir_all(&top).unwrap();
+    }
+
+    #[test]
+    fn a_limit_of_memory_is_none_of_memory_alone() {
+        for (is_unified, files, expected) in [
+            (false, ["memory.limit_in_bytes", "memory.memsw.limit_in_bytes"], ["4096", "4096"]),
+            (true, ["memory.max", "memory.swap.max"], ["4096", "0"]),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = |file: &str| folder.path().join(file);
+            let hierarchy = Hierarchy {
+                folder: folder.path().to_owned(),
+                is_unified,
+                controllers: vec![Controller::Memory],
+            };
+            let groups = ControlGroups { hierarchies: vec![hierarchy] };
+            let limits = GroupLimits {
+                memory: Some(4096),
+                ..GroupLimits::default()
+            };
+            // The kernel makes the files of a group. Swap is not always counted.
+            for has_swap in [false, true] {
+                std::fs::create_dir_all(path("1-shop")).unwrap();
+                let all = files.map(|file| path("1-shop").join(file));
+                all.iter().take(1 + usize::from(has_swap)).for_each(|file| {
+                    std::fs::write(file, "").unwrap();
+                });
+                let (_, failed) = groups.pool(1, "shop", limits).unwrap();
+                assert!(failed.is_empty(), "{failed:?}");
+                let content = |file| std::fs::read_to_string(file).ok();
+                assert_eq!(content(&all[0]).as_deref(), Some(expected[0]));
+                assert_eq!(content(&all[1]).as_deref(), has_swap.then_some(expected[1]));
+                std::fs::remove_dir_all(path("1-shop")).unwrap();
+            }
+        }
     }
 
     #[test]
