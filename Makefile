@@ -217,6 +217,7 @@ deb: $(TOOLS)/bin/cargo-deb release
 	for package in howdah-server howdah-php-worker; do \
 		$(TOOLS)/bin/cargo-deb --no-build --strip --package $$package --output dist/ $(if $(DEB_VERSION),--deb-version $(DEB_VERSION)) || exit 1; \
 	done
+	$(if $(DEB_VERSION),scripts/set-needed-version $(DEB_VERSION) dist/howdah-php8.2_$(DEB_VERSION)_*.deb)
 
 # The packages of `make deb`, and the same with a higher version, in a root that mmdebstrap makes once and keeps in
 # $(TARGET)/packages. Needs root, mmdebstrap, and Debian's mirror for the root.
