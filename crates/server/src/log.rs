@@ -24,7 +24,7 @@ use howdah_sys::process::Exit;
 pub(crate) use self::line::timestamp;
 use self::line::{Subject, line, lines};
 use self::repeats::{LineSubject, Repeats};
-pub(crate) use self::site_logs::{SiteLogs, open_file};
+pub(crate) use self::site_logs::{SiteLogs, obstacles, open_file};
 pub(crate) use self::system_log::LineKind;
 pub(crate) use self::target::LogTarget;
 pub(crate) use self::writer::LogWriter;

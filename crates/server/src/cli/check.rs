@@ -10,6 +10,7 @@ use howdah_sys::credentials::{self, Identity};
 use super::print::{complain, say, say_as_is};
 use super::{CheckArguments, read_environment};
 use crate::check::{self, Findings};
+use crate::log;
 use crate::supervisor::CommandError;
 use crate::supervisor::generation_plan::{GenerationPlan, UnusableFiles};
 use crate::supervisor::plan::{ServeOptions, ServePlan};
@@ -68,6 +69,12 @@ impl CheckArguments {
         let answers = SurveyAnswers::ask(&GenerationPlan::paths(&config, &environment));
         let mut found =
             GenerationPlan::find(config.clone(), &environment, unusable_files, answers.into());
+        // A running server has its logs open.
+        let obstacles = former.as_ref().map_or_else(|| log::obstacles(&config), |_| Vec::new());
+        if !obstacles.is_empty() {
+            let others = found.err().unwrap_or_default();
+            found = Err([others, obstacles].concat());
+        }
         if let Ok(found) = &mut found {
             found.warnings.extend(sockets::obstacles(&config, &environment));
             found.warnings.extend(check::unused_pages(&config));

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use howdah_config::{AccessTarget, Config};
+use howdah_config::{AccessTarget, Config, ErrorTarget};
 use howdah_files::LinkedPath;
 use howdah_sys::credentials;
 
@@ -70,6 +70,32 @@ impl SiteLogs<LogTarget> {
     }
 }
 
+/// Returns what keeps a server with this configuration from opening its logs, and from starting.
+/// No file is made. Rights are not looked at: the server's may be others than this process's.
+pub(crate) fn obstacles(config: &Config) -> Vec<String> {
+    let mut targets: Vec<&AccessTarget> = vec![&config.log.access];
+    targets.extend(config.sites.iter().filter_map(|site| site.access_log.as_ref()));
+    // A site's owner sees to the logs in his folder.
+    targets.retain(|target| !is_in_foreign_folder(target));
+    let mut files: Vec<&Path> = match &config.log.error {
+        ErrorTarget::File(path) => vec![path],
+        _ => Vec::new(),
+    };
+    files.extend(targets.into_iter().filter_map(|target| match target {
+        AccessTarget::File(path) => Some(&**path),
+        _ => None,
+    }));
+    files.sort();
+    files.dedup();
+    files.into_iter().filter_map(obstacle).collect()
+}
+
+/// Returns why the log file at `path` cannot be opened, rights apart.
+fn obstacle(path: &Path) -> Option<String> {
+    let error = LogTarget::try_file(path).err()?;
+    (error.kind() != io::ErrorKind::PermissionDenied).then(|| cannot_open(path, &error))
+}
+
 impl<T> SiteLogs<T> {
     /// Returns every log once.
     pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
@@ -133,14 +159,16 @@ fn open(config: &Config, target: &AccessTarget) -> Result<Option<LogTarget>, Str
 /// # Errors
 /// Text for the operator.
 pub(crate) fn open_file(path: &Path) -> Result<LogTarget, String> {
-    LogTarget::file(path).map_err(|error| {
-        let advice = match error.kind() {
-            io::ErrorKind::NotFound => "; create its folder",
-            io::ErrorKind::PermissionDenied => "; its folder must be writable",
-            _ => "",
-        };
-        format!("cannot open the log {}: {error}{advice}", path.display())
-    })
+    LogTarget::file(path).map_err(|error| cannot_open(path, &error))
+}
+
+fn cannot_open(path: &Path, error: &io::Error) -> String {
+    let advice = match error.kind() {
+        io::ErrorKind::NotFound => "; create its folder",
+        io::ErrorKind::PermissionDenied => "; its folder must be writable",
+        _ => "",
+    };
+    format!("cannot open the log {}: {error}{advice}", path.display())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The files and streams that logs are written to.
 
 use std::ffi::CString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -34,6 +34,23 @@ impl LogTarget {
     pub(crate) fn file(path: &Path) -> io::Result<LogTarget> {
         let file = append(path)?;
         Ok(LogTarget::File(path.to_owned(), Arc::new(file.into())))
+    }
+
+    /// Looks for what keeps the file at `path` from being opened, without making it.
+    ///
+    /// # Errors
+    /// The reason.
+    pub(super) fn try_file(path: &Path) -> io::Result<()> {
+        if is_of_system(path) {
+            return Ok(());
+        }
+        let real = operator_path::resolved(path)?;
+        match fs::metadata(&real) {
+            Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+            Ok(_) => Ok(()),
+            // A name below a file is refused with another error.
+            Err(_) => fs::read_dir(real.parent().unwrap_or(&real)).map(drop),
+        }
     }
 
     /// The system's log, whose daemon listens at `path`. The daemon need not run.
@@ -126,11 +143,15 @@ impl AsFd for LogTarget {
 /// have this process write to any file through a link.
 fn append(path: &Path) -> io::Result<OwnedFd> {
     let text = |path: &Path| CString::new(path.as_os_str().as_bytes());
-    if ["/dev", "/proc"].iter().any(|system| path.starts_with(system)) {
-        // `/dev/stdout` is a link to what is no path.
+    if is_of_system(path) {
         return open::append(&text(path)?);
     }
     open::append_unlinked(&text(&operator_path::resolved(path)?)?)
+}
+
+/// Whether the path may be a link to what is no path, as `/dev/stdout` is.
+fn is_of_system(path: &Path) -> bool {
+    ["/dev", "/proc"].iter().any(|system| path.starts_with(system))
 }
 
 /// The end of the last line within the first [`ONE_PIECE`] bytes; the end of the first line if that
@@ -180,6 +201,17 @@ mod tests {
         for name in ["site/own-log", "site/own-logs/log", "site/logs/log"] {
             LogTarget::file(&at(name)).unwrap().write(b"line\n", Duration::ZERO);
         }
+        for (name, expected) in [
+            ("site/log", None),
+            ("site/logs/log", None),
+            ("site/none/log", Some(io::ErrorKind::NotFound)),
+            ("victim/log", Some(io::ErrorKind::NotADirectory)),
+            ("site", Some(io::ErrorKind::IsADirectory)),
+        ] {
+            let found = LogTarget::try_file(&at(name)).err();
+            assert_eq!(found.map(|error| error.kind()), expected, "{name}");
+        }
+        assert!(!at("site/log").exists());
         let content = |name: &str| std::fs::read_to_string(at(name)).unwrap();
         assert_eq!(
             (content("victim"), content("site/logs/log")),

@@ -330,11 +330,14 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_are_not_there_are_told() {
+    fn paths_that_are_not_there_are_told() {
         for (lines, expected) in [
             ("chdir = \"/tmp\"\n", None),
             ("chdir = \"/no/such/folder\"\n", Some("`php.chdir`: /no/such/folder: ")),
             ("chdir = \"/dev/null\"\n", Some("`php.chdir`: /dev/null: it is no folder")),
+            ("ini_file = \"/etc/passwd\"\n", None),
+            ("ini_file = \"/no/such.ini\"\n", Some("`php.ini_file`: /no/such.ini: ")),
+            ("ini_file = \"/tmp\"\n", Some("`php.ini_file`: /tmp: it is a folder")),
             ("user = \"daemon\"\nchroot = \"/tmp\"\nchdir = \"/\"\n", None),
             (
                 "user = \"daemon\"\nchroot = \"/tmp\"\nchdir = \"/no/such/folder\"\n",
@@ -384,11 +387,14 @@ mod tests {
 
     #[test]
     fn every_error_is_told() {
-        let mut wrong = config("user = \"no-such-user\"\n");
+        let mut wrong = config("");
         wrong.group = Some("no-such-group".into());
         wrong.user = Some("daemon".into());
         let errors = find(wrong, &as_user(0)).unwrap_err();
-        assert!(errors[0].contains("no group no-such-group"), "{errors:?}");
+        assert!(errors[0].starts_with("`group`: there is no group no-such-group "), "{errors:?}");
+        let errors = find(config("group = \"no-group\"\n"), &as_user(0)).unwrap_err();
+        let expected = "site shop: `php.group`: there is no group no-group ";
+        assert!(errors[0].starts_with(expected), "{errors:?}");
 
         let mut wrong = config("user = \"no-such-user\"\n");
         wrong.sites[0].php.as_mut().unwrap().program = Some("/etc/passwd".into());

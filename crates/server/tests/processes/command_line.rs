@@ -151,6 +151,41 @@ fn a_good_config() {
 }
 
 #[test]
+fn check_names_files_and_folders_that_are_missing() {
+    let folder = Folder::new();
+    let check = |log: &str, site: &str| {
+        let root = folder.path().display();
+        let text = format!("control = \"control\"\n{log}\n[[site]]\nroot = \"{root}\"\n{site}");
+        let file = folder.file("howdah.toml", text);
+        let (status, output, told) =
+            Setup::with(&["check", "--config", file.to_str().unwrap()]).run();
+        (status, format!("{output}{told}"))
+    };
+    for (log, site) in [
+        ("[log]\naccess = \"none/access.log\"", "php = false"),
+        ("[log]\nerror = \"none/error.log\"", "php = false"),
+        ("", "php = false\naccess_log = \"none/shop.log\""),
+    ] {
+        let (status, told) = check(log, site);
+        assert_eq!(status, Some(1), "{told}");
+        let path = folder.path().join("none");
+        assert!(told.contains(&format!("cannot open the log {}/", path.display())), "{told}");
+        assert!(told.contains("; create its folder") && !told.contains("is good"), "{told}");
+    }
+    let (status, told) = check("[log]\naccess = \"access.log\"", "php = false");
+    assert_eq!(status, Some(0), "{told}");
+    assert!(!folder.path().join("access.log").exists());
+    if has_php() {
+        // As a folder of `chdir`: the other sites are served.
+        let php = "name = \"shop\"\n[site.php]\nini_file = \"/no/such.ini\"";
+        let (status, told) = check("", php);
+        assert_eq!(status, Some(0), "{told}");
+        let expected = "site shop: `php.ini_file`: /no/such.ini: ";
+        assert!(told.contains(expected), "{told}");
+    }
+}
+
+#[test]
 fn every_htaccess_is_checked() {
     let folder = Folder::new();
     let root = folder.folder("site");

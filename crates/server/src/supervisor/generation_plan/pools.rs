@@ -99,6 +99,7 @@ impl PlanFinder<'_> {
         self.look_at_priority(site, php);
         self.look_at_chroot(site, php, identity.as_ref());
         self.look_for_folders(site, php);
+        self.look_for_ini_file(site, php);
         self.look_at_state_links(site, &state_dir);
         let chroot = php.chroot.as_deref().unwrap_or(Path::new(""));
         let found = self.answers.of(chroot).filter(|found| found.refused_link().is_none());
@@ -237,6 +238,21 @@ impl PlanFinder<'_> {
                 folder.display()
             ));
         }
+    }
+
+    /// Warns of a php.ini that is not there: the pool will not start.
+    fn look_for_ini_file(&mut self, site: &SiteSettings, php: &Php) {
+        let Some(file) = &php.ini_file else { return };
+        let why = match self.answers.of(file).map(|found| &found.state) {
+            Some(PathState::Missing(why) | PathState::Failed(why)) => why.as_str(),
+            Some(PathState::Folder) => "it is a folder",
+            Some(PathState::Other | PathState::Silent) | None => return,
+        };
+        self.warnings.push(format!(
+            "site {}: `php.ini_file`: {}: {why}; PHP does not start without the file",
+            site.name,
+            file.display()
+        ));
     }
 
     /// Warns of a link that root does not follow to the state folder: the pool will not start.

@@ -14,7 +14,7 @@ impl PlanFinder<'_> {
             return None;
         }
         let identity = match config.user.as_deref() {
-            Some(name) => self.look_up(name, config.group.as_deref(), "`user`"),
+            Some(name) => self.look_up(name, config.group.as_deref(), ["`user`", "`group`"]),
             None => self.default_front(config.group.as_deref()),
         };
         if identity.as_ref().is_some_and(Identity::is_root) {
@@ -30,7 +30,7 @@ impl PlanFinder<'_> {
     pub(super) fn default_front(&mut self, group: Option<&str>) -> Option<Identity> {
         let readers = self.known(Identity::of_user(POOL_USER, None), POOL_USER)?;
         let gid = match group {
-            Some(group) => Some(self.look_up_group(group, "`user`")?),
+            Some(group) => Some(self.look_up_group(group, "`group`")?),
             None => readers.as_ref().map(|readers| readers.gid),
         };
         let mut identity = match self.known(Identity::of_user(FRONT_USER, gid), FRONT_USER)? {
@@ -77,13 +77,14 @@ impl PlanFinder<'_> {
         front: &Identity,
     ) -> Option<Identity> {
         let name = &site.name;
-        let what = format!("site {name}: `php.user`");
+        let keys = ["user", "group"].map(|key| format!("site {name}: `php.{key}`"));
+        let keys = keys.each_ref().map(String::as_str);
         let group = php.group.as_deref();
         let identity = match php.user.as_deref() {
-            Some(user) => self.look_up(user, group, &what)?,
+            Some(user) => self.look_up(user, group, keys)?,
             None => match self.known(Identity::of_user(POOL_USER, None), POOL_USER)? {
-                Some(_) => self.look_up(POOL_USER, group, &what)?,
-                None => self.look_up(NOBODY, group, &what)?,
+                Some(_) => self.look_up(POOL_USER, group, keys)?,
+                None => self.look_up(NOBODY, group, keys)?,
             },
         };
         if identity.uid == front.uid {
@@ -157,20 +158,21 @@ impl PlanFinder<'_> {
         }
     }
 
+    /// Looks up a user with another group, if there is one. The messages name the place of each.
     pub(super) fn look_up(
         &mut self,
         user: &str,
         group: Option<&str>,
-        what: &str,
+        [user_key, group_key]: [&str; 2],
     ) -> Option<Identity> {
         let group = match group {
             None => None,
-            Some(group) => Some(self.look_up_group(group, what)?),
+            Some(group) => Some(self.look_up_group(group, group_key)?),
         };
         let found = self.known(Identity::of_user(user, group), user)?;
         if found.is_none() {
             self.errors.push(format!(
-                "{what}: there is no user {user} on this machine; create it, or name another"
+                "{user_key}: there is no user {user} on this machine; create it, or name another"
             ));
         }
         found
