@@ -26,6 +26,8 @@ pub(crate) struct FpmFile {
     pub(crate) text: String,
     /// The php.ini that php-fpm reads for the pools of this file, if it is known.
     pub(crate) php_ini: Option<String>,
+    /// The place of sessions that this php.ini names.
+    pub(crate) sessions: Option<String>,
     /// Further files that php-fpm reads after its php.ini, and Howdah does not.
     pub(crate) scanned: Vec<String>,
 }
@@ -37,6 +39,7 @@ struct ImportedPool {
     /// The file that the pool begins in.
     file: String,
     php_ini: Option<String>,
+    sessions: Option<String>,
     /// Whether `request_terminate_timeout` is there.
     is_timed: bool,
     /// Lines of `[site.php]`, in the order of the file.
@@ -57,10 +60,14 @@ struct ImportedPool {
 /// The reason, as text for the operator.
 pub(crate) fn read(path: &Path) -> Result<FpmFile, String> {
     let folder = folder_of(path);
+    let php_ini = folder.as_deref().and_then(php_ini_in);
+    // One that cannot be read is reported by `howdah check`.
+    let settings = php_ini.as_deref().and_then(|file| super::read(Path::new(file)).ok());
     Ok(FpmFile {
         name: path.display().to_string(),
         text: super::read(path)?,
-        php_ini: folder.as_deref().and_then(php_ini_in),
+        php_ini,
+        sessions: settings.as_deref().and_then(sessions_in),
         scanned: folder.as_deref().map(scanned_in).unwrap_or_default(),
     })
 }
@@ -80,6 +87,15 @@ fn folder_of(file: &Path) -> Option<PathBuf> {
 fn php_ini_in(folder: &Path) -> Option<String> {
     let php_ini = folder.join("php.ini");
     php_ini.is_file().then(|| php_ini.display().to_string())
+}
+
+/// Returns the place of sessions that a php.ini names.
+fn sessions_in(php_ini: &str) -> Option<String> {
+    let found = lines(php_ini).filter_map(|(_, line)| match line {
+        IniLine::Value(key, text) if key == SESSIONS => text.read,
+        _ => None,
+    });
+    found.last().filter(|place| !place.is_empty())
 }
 
 /// Returns the settings of php-fpm alone: files in its `conf.d` that are not in that of the embed
@@ -195,6 +211,7 @@ fn pool_of<'p>(
             name: name.to_owned(),
             file: file.name.clone(),
             php_ini: file.php_ini.clone(),
+            sessions: file.sessions.clone(),
             ..ImportedPool::default()
         });
         pools.len() - 1
@@ -402,10 +419,24 @@ impl ImportedPool {
         if !passed.is_empty() {
             let _ = writeln!(text, "pass_env = [{}]", passed.join(", "));
         }
+        let sets_sessions = self.tables.iter().any(|(_, name, _)| name == SESSIONS);
         for table in ["ini", "admin_ini", "env", "rlimits"] {
             let mut entries = self.tables.iter().filter(|(known, ..)| *known == table).peekable();
-            if entries.peek().is_some() {
+            let tells_of_sessions = table == "ini" && !sets_sessions;
+            if entries.peek().is_some() || tells_of_sessions {
                 let _ = writeln!(text, "\n[site.php.{table}]");
+            }
+            if tells_of_sessions {
+                let is_usual = self.sessions.is_none();
+                let place = self.sessions.as_deref().unwrap_or(USUAL_SESSIONS);
+                let _ = writeln!(
+                    text,
+                    "# Howdah's pools have a folder each for sessions. This line keeps php-fpm's, \
+                     so that nobody\n# has to log in again:\n{}{} = {}",
+                    if is_usual { "# " } else { "" },
+                    toml_key(SESSIONS),
+                    toml_text(place)
+                );
             }
             for (_, name, value) in entries {
                 let _ = writeln!(text, "{} = {value}", toml_key(name));
@@ -414,6 +445,11 @@ impl ImportedPool {
         text
     }
 }
+
+/// PHP's setting for the place of sessions.
+const SESSIONS: &str = "session.save_path";
+/// The place of sessions that Debian's PHP has without a setting.
+const USUAL_SESSIONS: &str = "/var/lib/php/sessions";
 
 /// The names of files that php-fpm runs by default. Others are not run, whatever the web server
 /// says.

@@ -45,6 +45,32 @@ fn assert_good(folder: &Folder, config: &str) {
 }
 
 #[test]
+fn the_place_of_sessions_is_named_or_kept() {
+    let usual = "# \"session.save_path\" = \"/var/lib/php/sessions\"";
+    for (php_ini, pool, expected) in [
+        ("", "", Some(usual)),
+        ("; session.save_path = \"/a\"\n", "php_value[x] = 1\n", Some(usual)),
+        (
+            "[Session]\nsession.save_path = \"tcp://cache:6379\"\n",
+            "",
+            Some("\"session.save_path\" = \"tcp://cache:6379\""),
+        ),
+        ("session.save_path = /a\n", "php_admin_value[session.save_path] = /b\n", None),
+    ] {
+        let folder = Folder::new();
+        folder.file("fpm/php.ini", php_ini);
+        let pool = format!("[blog]\nrequest_terminate_timeout = 9\n{pool}");
+        let pool = folder.file("fpm/pool.d/blog.conf", pool);
+        let (code, config, remarks) = Setup::with(&["import", "fpm", pool.to_str().unwrap()]).run();
+        assert_eq!((code, remarks.as_str()), (Some(0), ""));
+        let of_ini = config.split("[site.php.ini]\n").nth(1).unwrap_or_default();
+        let found = of_ini.lines().find(|line| line.contains("session.save_path"));
+        assert_eq!(found, expected, "{config}");
+        assert_good(&folder, &config);
+    }
+}
+
+#[test]
 fn settings_that_only_php_fpm_reads_are_named() {
     let folder = Folder::new();
     let pool = folder.file("fpm/pool.d/blog.conf", "[blog]\nrequest_terminate_timeout = 9\n");

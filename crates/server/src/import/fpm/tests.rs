@@ -7,6 +7,7 @@ fn imported(text: &str) -> Imported {
         name: "www.conf".to_owned(),
         text: text.to_owned(),
         php_ini: Some("/etc/php/fpm/php.ini".to_owned()),
+        sessions: None,
         scanned: vec![],
     }])
 }
