@@ -34,7 +34,7 @@ pub(crate) use fields::{
 pub(crate) use isolation::{ConnectTo, FunctionName, SandboxLevel};
 pub(crate) use lanes::{LaneTables, MethodName, NamedValue, PathGlob};
 pub use listeners::listen_addresses;
-pub(crate) use listeners::{Address, Addresses, AdminAddress, Listeners, Mode};
+pub(crate) use listeners::{Address, Addresses, AdminAddress, Listeners, Mode, Umask};
 pub(crate) use logs::{AccessLogTarget, ErrorLogTarget, Format, LevelName};
 pub(crate) use names::{
     Extension, Hosts, ModeName, ModuleName, NamePattern, PagePath, PhpVersion, PlainName, SapiName,

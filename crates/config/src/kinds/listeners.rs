@@ -226,25 +226,55 @@ impl ValueKind for Mode {
     }
 
     fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<u32> {
-        const HELP: &str = "write `\"0660\"` for owner and group, `\"0666\"` for everyone";
-        let parsed = match value.get_ref() {
-            DeValue::String(text) => u32::from_str_radix(text, 8).ok(),
-            // `mode = 660` is decimal in TOML, and hardly what was meant.
-            DeValue::Integer(number) if number.radix() == 8 => {
-                u32::from_str_radix(number.as_str(), 8).ok()
-            }
-            DeValue::Integer(_) => None,
-            other => {
-                wrong_type(value, other, report, &Self::name());
-                return None;
-            }
-        };
-        let mode = parsed.filter(|mode| *mode <= 0o777);
-        if mode.is_none() {
-            report.add(value.span(), "these are no permissions in octal", Some(HELP.to_owned()));
-        }
-        mode
+        let help = "write `\"0660\"` for owner and group, `\"0666\"` for everyone";
+        permissions(value, report, &Self::name(), help)
     }
+}
+
+/// The permissions that new files do not get, in octal: `"0022"` or `0o022`.
+pub(crate) struct Umask;
+
+impl ValueKind for Umask {
+    type Value = u32;
+
+    fn name() -> String {
+        "permissions in octal, as in `\"0022\"`".to_owned()
+    }
+
+    fn show(value: &u32) -> String {
+        Mode::show(value)
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<u32> {
+        let help = "write `\"0022\"` to keep others from writing, `\"0077\"` from reading as well";
+        permissions(value, report, &Self::name(), help)
+    }
+}
+
+/// Reads permissions in octal.
+fn permissions(
+    value: &Spanned<DeValue<'_>>,
+    report: &mut MistakeCollector<'_>,
+    name: &str,
+    help: &str,
+) -> Option<u32> {
+    let parsed = match value.get_ref() {
+        DeValue::String(text) => u32::from_str_radix(text, 8).ok(),
+        // `mode = 660` is decimal in TOML, and hardly what was meant.
+        DeValue::Integer(number) if number.radix() == 8 => {
+            u32::from_str_radix(number.as_str(), 8).ok()
+        }
+        DeValue::Integer(_) => None,
+        other => {
+            wrong_type(value, other, report, name);
+            return None;
+        }
+    };
+    let permissions = parsed.filter(|bits| *bits <= 0o777);
+    if permissions.is_none() {
+        report.add(value.span(), "these are no permissions in octal", Some(help.to_owned()));
+    }
+    permissions
 }
 
 /// Returns the addresses that `text` names: `127.0.0.1:8080`, `[::1]:8080`, `unix:/run/a.sock`, or

@@ -101,7 +101,9 @@ section! {
             "A hundred times what the costliest ordinary rules take, and at worst about a second \
              of a processor.";
         /// On stop and reload: how long requests in flight may take to finish. Beyond it they are
-        /// cut off. After a new release behind a link of a site they have any time: the site's
+        /// cut off: those that PHP has, or that wait for it, a quarter of the time before the end,
+        /// at most five seconds, so that a client without a response gets 503 and each has its line
+        /// in the logs. After a new release behind a link of a site they have any time: the site's
         /// owner must not cut off those of others.
         drain_timeout ("drain_timeout"): Duration as TimeSpan = Duration::from_secs(60),
             "The same as a site's `request_timeout`: all but scripts that asked for more can \

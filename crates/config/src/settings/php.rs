@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::{Lane, loopback};
 use crate::kinds::{
     AtLeast, AutoCount, ConnectTo, Extension, FilePath, Flag, FunctionName, Ini, LaneTables, List,
-    Mode, ModeName, Niceness, Optional, PagePath, PhpVersion, Proxies, SandboxLevel, SapiName,
-    Size, SizeWithin, Table, Text, TimeSpan, TimeSpanOrZero, User, VariableName, VariableTable,
+    ModeName, Niceness, Optional, PagePath, PhpVersion, Proxies, SandboxLevel, SapiName, Size,
+    SizeWithin, Table, Text, TimeSpan, TimeSpanOrZero, Umask, User, VariableName, VariableTable,
     Within,
 };
 use crate::listener::TrustedProxies;
@@ -143,7 +143,10 @@ section! {
             "A reload should not be noticed. The scripts are read as the pool's user, and not \
                 executed.";
         /// Bytes of memory that all processes of the pool may use together. Beyond it the kernel
-        /// ends one of its workers. Needs `cgroups`; during a reload the former pool has its own.
+        /// ends one of its workers. Swap is no way around it: with control groups of version 1 it
+        /// counts as memory, with those of version 2 the pool gets none. A kernel that does not
+        /// count swap (`swapaccount=0`) limits memory alone. Needs `cgroups`; during a reload the
+        /// former pool has its own.
         memory ("memory"): Option<u64> as Optional<Size<u64>> = None,
             "Unset is no limit: what a site needs is not known, and PHP's `memory_limit` bounds \
                 each script.";
@@ -170,7 +173,7 @@ section! {
         supplementary_groups ("supplementary_groups"): Vec<String> as List<Text> = Vec::new(),
             "The groups that the user database gives the pool's user are there already.";
         /// The permissions that files made by scripts do not get, in octal.
-        umask ("umask"): u32 as Mode = 0o022,
+        umask ("umask"): u32 as Umask = 0o022,
             "The usual one: others may read, and only the pool's user may write. `\"0002\"` lets \
                 the group write.";
         /// The working directory outside of scripts: while PHP starts, for preloading, and for

@@ -162,6 +162,10 @@ fn mistakes_and_what_is_said_about_them() {
             vec!["no permissions in octal", "\"0660\""],
         ),
         (
+            &format!("{site}\n[site.php]\numask = \"0999\""),
+            vec!["no permissions in octal", "\"0022\""],
+        ),
+        (
             &format!("listen = [{{ address = \":80\", proxy = true }}]\n{site}"),
             vec!["unknown key `proxy` in a table of `listen`"],
         ),

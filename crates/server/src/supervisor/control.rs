@@ -186,7 +186,8 @@ impl ControlSocket {
                 None
             }
             Err(status) => {
-                self.refuse(id, status, "there is no such command");
+                let mistake = request::mistake(&client.received, status);
+                self.refuse(id, status, mistake);
                 None
             }
         }

@@ -246,7 +246,8 @@ mod tests {
              php = false\ntls = \"internal\"\n"
         );
         let config = Config::parse(&text, "howdah.toml").unwrap();
-        let prepared = listeners::prepare(&config.listen, &[], None, |_| false).unwrap();
+        let wanted = listeners::WantedListeners::for_visitors(&config.listen);
+        let prepared = listeners::prepare(wanted, &[], None, |_| false).unwrap();
         (config, prepared.listeners)
     }
 

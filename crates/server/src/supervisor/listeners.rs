@@ -146,6 +146,26 @@ pub(super) struct PreparedListeners {
     pub(super) warnings: Vec<String>,
 }
 
+/// The listeners that the configuration wants.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WantedListeners<'c> {
+    pub(super) settings: &'c [ListenerSettings],
+    /// The words for the place where the operator names them.
+    pub(super) key: &'static str,
+}
+
+impl<'c> WantedListeners<'c> {
+    /// The listeners for visitors.
+    pub(super) fn for_visitors(settings: &'c [ListenerSettings]) -> WantedListeners<'c> {
+        WantedListeners { settings, key: "--listen or `listen`" }
+    }
+
+    /// The listeners for monitors.
+    pub(super) fn for_monitors(settings: &'c [ListenerSettings]) -> WantedListeners<'c> {
+        WantedListeners { settings, key: "`admin`" }
+    }
+}
+
 /// Returns the listeners for `wanted`. Listeners in `present` are reused, others are created. Unix
 /// sockets are for the group of `front` unless their settings name another.
 ///
@@ -153,14 +173,14 @@ pub(super) struct PreparedListeners {
 /// The reason, as text for the operator: an address cannot be listened on and `may_miss` says that
 /// the address must not be missing.
 pub(super) fn prepare(
-    wanted: &[ListenerSettings],
+    wanted: WantedListeners<'_>,
     present: &[BoundListener],
     front: Option<&Identity>,
     may_miss: impl Fn(&ListenAddress) -> bool,
 ) -> Result<PreparedListeners, String> {
     let mut left = present.to_vec();
     let mut prepared = PreparedListeners::default();
-    for (number, settings) in wanted.iter().enumerate() {
+    for (number, settings) in wanted.settings.iter().enumerate() {
         let address = &settings.address;
         let kept = left.iter().position(|listener| listener.serves(address));
         let made = match kept {
@@ -213,30 +233,31 @@ enum Unbound {
     For(String),
 }
 
-fn bind(address: &ListenAddress, all: &[ListenerSettings]) -> Result<BoundListener, Unbound> {
+fn bind(address: &ListenAddress, wanted: WantedListeners<'_>) -> Result<BoundListener, Unbound> {
     match address {
         ListenAddress::Tcp(address) => listen::listen(*address, BACKLOG)
             .and_then(|socket| BoundListener::tcp(*address, socket))
-            .map_err(|error| match is_spare(*address, all, &error) {
+            .map_err(|error| match is_spare(*address, wanted.settings, &error) {
                 true => Unbound::WithoutIpv6,
-                false => Unbound::For(refusal(*address, &error)),
+                false => Unbound::For(refusal(*address, &error, wanted.key)),
             }),
         ListenAddress::Unix(path) => {
-            let bound = unix::bind(path);
+            let bound = unix::bind(path, wanted.key);
             bound.map(|socket| BoundListener::unix(path, socket)).map_err(Unbound::For)
         }
     }
 }
 
-/// Returns why a server that starts now could not listen on the address of `wanted[number]`; `None`
-/// if it could.
-pub(super) fn obstacle(number: usize, wanted: &[ListenerSettings]) -> Option<String> {
-    match &wanted[number].address {
+/// Returns why a server that starts now could not listen on the address with that number; `None` if
+/// it could.
+pub(super) fn obstacle(number: usize, wanted: WantedListeners<'_>) -> Option<String> {
+    match &wanted.settings[number].address {
         ListenAddress::Tcp(address) => {
             let error = listen::try_to_bind(*address).err()?;
-            (!is_spare(*address, wanted, &error)).then(|| refusal(*address, &error))
+            let is_spare = is_spare(*address, wanted.settings, &error);
+            (!is_spare).then(|| refusal(*address, &error, wanted.key))
         }
-        ListenAddress::Unix(path) => unix::taken(path),
+        ListenAddress::Unix(path) => unix::taken(path, wanted.key),
     }
 }
 
@@ -262,20 +283,23 @@ fn is_spare(address: SocketAddr, all: &[ListenerSettings], error: &io::Error) ->
 /// Linux's number for this error on every architecture.
 const EAFNOSUPPORT: i32 = 97;
 
-fn refusal(address: SocketAddr, error: &io::Error) -> String {
+fn refusal(address: SocketAddr, error: &io::Error, key: &str) -> String {
+    let other = |what: &str| format!("choose another {what} with {key}");
     let advice = match error.kind() {
         io::ErrorKind::AddrInUse => {
-            "another program listens there; stop it, or choose another port with --listen or \
-             `listen`"
+            format!("another program listens there; stop it, or {}", other("port"))
         }
         io::ErrorKind::PermissionDenied => {
             "only root may use ports below 1024; start howdah as root, which gives up its rights \
              afterwards, give it the right (`setcap cap_net_bind_service=ep` on the program, or \
              `AmbientCapabilities=CAP_NET_BIND_SERVICE` in a unit of systemd), or choose another \
              port"
+                .to_owned()
         }
-        io::ErrorKind::AddrNotAvailable => "this machine has no such address; see `ip address`",
-        _ => "choose another address with --listen or `listen`",
+        io::ErrorKind::AddrNotAvailable => {
+            "this machine has no such address; see `ip address`".to_owned()
+        }
+        _ => other("address"),
     };
     format!("cannot listen on {address}: {error}: {advice}")
 }
@@ -293,6 +317,7 @@ mod tests {
         wanted: &[ListenerSettings],
         present: &[BoundListener],
     ) -> Result<Vec<BoundListener>, String> {
+        let wanted = WantedListeners::for_visitors(wanted);
         prepare(wanted, present, None, |_| false).map(|prepared| prepared.listeners)
     }
 
@@ -301,12 +326,20 @@ mod tests {
         let first = all(&[any_port()], &[]).unwrap();
         let taken = ListenerSettings::new(first[0].actual.clone());
         let wanted = [taken.clone(), any_port()];
-        let prepared = prepare(&wanted, &[], None, |_| true).unwrap().unless_empty().unwrap();
+        let prepare = |wanted| prepare(wanted, &[], None, |_| true).unwrap().unless_empty();
+        let prepared = prepare(WantedListeners::for_visitors(&wanted)).unwrap();
         assert_eq!((prepared.listeners.len(), prepared.listeners[0].number()), (1, 1));
         assert_eq!(prepared.missing[0].address, first[0].actual.to_string());
         assert!(!can_bind(&taken.address) && can_bind(&any_port().address));
-        let none = prepare(&[taken], &[], None, |_| true).unwrap().unless_empty().unwrap_err();
-        assert!(none.contains("another program listens there"), "{none}");
+        let taken = [taken];
+        for (wanted, key) in [
+            (WantedListeners::for_visitors(&taken), "--listen or `listen`"),
+            (WantedListeners::for_monitors(&taken), "`admin`"),
+        ] {
+            let none = prepare(wanted).unwrap_err();
+            let advice = format!("stop it, or choose another port with {key}");
+            assert!(none.ends_with(&advice), "{none}");
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::control::{self, ControlCommand};
 use super::datagrams::{self, Datagrams};
 use super::environment::Environment;
 use super::generation_plan::GenerationPlan;
-use super::listeners::{self, BoundListener, PreparedListeners};
+use super::listeners::{self, BoundListener, PreparedListeners, WantedListeners};
 use crate::front::processors;
 use crate::log::Level;
 use crate::status::MissingListener;
@@ -100,11 +100,12 @@ pub(crate) fn obstacles(config: &Config, environment: &Environment) -> Vec<Strin
     };
     let is_own = |address: &ListenAddress| own.contains(&address.to_string());
     let mut found = Vec::new();
+    let wanted = WantedListeners::for_visitors(&config.listen);
     for (number, settings) in config.listen.iter().enumerate() {
         if is_own(&settings.address) {
             continue;
         }
-        if let Some(why) = listeners::obstacle(number, &config.listen) {
+        if let Some(why) = listeners::obstacle(number, wanted) {
             found.push(why);
         } else if let ListenAddress::Tcp(address) = settings.address
             && listeners::has_http3(settings, config)
@@ -114,7 +115,8 @@ pub(crate) fn obstacles(config: &Config, environment: &Environment) -> Vec<Strin
     }
     let admin = monitors(config);
     let others = (0..admin.len()).filter(|number| !is_own(&admin[*number].address));
-    found.extend(others.filter_map(|number| listeners::obstacle(number, &admin)));
+    let wanted = WantedListeners::for_monitors(&admin);
+    found.extend(others.filter_map(|number| listeners::obstacle(number, wanted)));
     found
 }
 
@@ -173,13 +175,15 @@ impl Supervisor {
         let is_start = self.current.is_none() || cause == ChangeCause::FrontDied;
         let may_miss = |address: &ListenAddress| is_start || self.missing_listeners.has(address);
         let present = &self.sockets;
+        let wanted = WantedListeners::for_visitors(&config.listen);
         let PreparedListeners { listeners, missing, mut warnings } =
-            listeners::prepare(&config.listen, &present.listeners, front, may_miss)?
-                .unless_empty()?;
+            listeners::prepare(wanted, &present.listeners, front, may_miss)?.unless_empty()?;
         let threads = config.threads.resolve(processors());
         let (datagrams, without_http3) = present.datagrams.prepare(config, &listeners, threads);
         // No group but the one of the configuration: the front's may be that of pools.
-        let admin = listeners::prepare(&monitors(config), &present.admin, None, may_miss)?;
+        let admin = monitors(config);
+        let admin = WantedListeners::for_monitors(&admin);
+        let admin = listeners::prepare(admin, &present.admin, None, may_miss)?;
         warnings.extend(admin.warnings);
         Ok(Sockets {
             listeners,

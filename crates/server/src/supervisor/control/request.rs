@@ -35,17 +35,35 @@ pub(super) fn command(received: &[u8]) -> Option<Result<ControlCommand, Status>>
     })
 }
 
+/// Returns what is wrong with a request that got this status instead of a command.
+pub(super) fn mistake(received: &[u8], status: Status) -> &'static str {
+    match (status, allowed(received)) {
+        (Status::METHOD_NOT_ALLOWED, COMMANDING) => "this is a command: use POST",
+        (Status::METHOD_NOT_ALLOWED, _) => "this is no command: use GET",
+        _ => "there is no such command",
+    }
+}
+
+/// Returns the methods of the path that a client has asked for.
+fn allowed(received: &[u8]) -> &'static str {
+    let mut request = Request::new();
+    // Of a request that is refused, or not complete, the known part counts.
+    let _ = parse_request(received, &Limits::default(), &mut request);
+    match request.path() {
+        b"/reload" | b"/stop" => COMMANDING,
+        _ => READING,
+    }
+}
+
+/// The method of commands.
+const COMMANDING: &str = "POST";
+
 /// Encodes the response to a client that has sent these bytes: a line of text, after which the
 /// connection is closed.
 pub(super) fn response(received: &[u8], status: Status, text: &str) -> Vec<u8> {
     let mut request = Request::new();
-    // Of a request that is refused, or not complete, the known part counts.
     let _ = parse_request(received, &Limits::default(), &mut request);
-    let allow = match request.path() {
-        b"/reload" | b"/stop" => "POST",
-        _ => READING,
-    };
-    AdminAnswer::line(status, text, allow).encode(&request)
+    AdminAnswer::line(status, text, allowed(received)).encode(&request)
 }
 
 #[cfg(test)]
@@ -65,6 +83,16 @@ mod tests {
             ("GET /a b HTTP/1.1", Err(Status::BAD_REQUEST)),
         ] {
             assert_eq!(asked(line), Some(expected), "{line}");
+        }
+        for (line, expected) in [
+            ("GET /reload HTTP/1.1", "this is a command: use POST"),
+            ("HEAD /stop HTTP/1.1", "this is a command: use POST"),
+            ("POST /status HTTP/1.1", "this is no command: use GET"),
+            ("GET /a b HTTP/1.1", "there is no such command"),
+        ] {
+            let received = format!("{line}\r\nHost: howdah\r\n\r\n");
+            let status = asked(line).unwrap().unwrap_err();
+            assert_eq!(mistake(received.as_bytes(), status), expected, "{line}");
         }
         assert_eq!(command(b"GET /status HTTP/1.1\r\nHost:"), None);
         let long = [b"GET / HTTP/1.1\r\nX: ", &[b'x'; LONGEST_HEAD][..]].concat();

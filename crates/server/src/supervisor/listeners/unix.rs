@@ -12,17 +12,18 @@ use howdah_sys::credentials::{Identity, group_number};
 use super::super::unix_socket;
 use crate::operator_path::PathInFolder;
 
-/// Listens at `path`, at first for this process's user alone. See [`unix_socket::bind`].
+/// Listens at `path`, at first for this process's user alone. See [`unix_socket::bind`]. `key` is
+/// the place where the operator names the path.
 ///
 /// # Errors
 /// The reason, as text for the operator.
-pub(super) fn bind(path: &Path) -> Result<UnixListener, String> {
-    unix_socket::bind(path).map_err(|error| refusal(path, &error))
+pub(super) fn bind(path: &Path, key: &str) -> Result<UnixListener, String> {
+    unix_socket::bind(path).map_err(|error| refusal(path, &error, key))
 }
 
 /// Returns a message if a program listens at `path`.
-pub(super) fn taken(path: &Path) -> Option<String> {
-    unix_socket::is_taken(path).then(|| refusal(path, &io::ErrorKind::AddrInUse.into()))
+pub(super) fn taken(path: &Path, key: &str) -> Option<String> {
+    unix_socket::is_taken(path).then(|| refusal(path, &io::ErrorKind::AddrInUse.into(), key))
 }
 
 /// Returns whether [`bind`] would succeed. Makes no socket at `path` itself, to which a client
@@ -33,7 +34,7 @@ pub(super) fn can_bind(path: &Path) -> bool {
     };
     let file = place.in_process();
     let may_be_made = match fs::symlink_metadata(&file) {
-        Ok(found) => found.file_type().is_socket() && taken(&file).is_none(),
+        Ok(found) => found.file_type().is_socket() && !unix_socket::is_taken(&file),
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     };
     let beside = file.with_file_name(format!(".{}", std::process::id()));
@@ -107,20 +108,20 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     found.file_type().is_socket().then(|| (found.dev(), found.ino()))
 }
 
-fn refusal(path: &Path, error: &io::Error) -> String {
+fn refusal(path: &Path, error: &io::Error, key: &str) -> String {
     let advice = match error.kind() {
         io::ErrorKind::AddrInUse => {
             return format!(
                 "cannot listen on unix:{}: another program listens there; stop it, or choose \
-                 another path",
+                 another path with {key}",
                 path.display()
             );
         }
-        io::ErrorKind::NotFound => "create its folder",
+        io::ErrorKind::NotFound => "create its folder".to_owned(),
         io::ErrorKind::PermissionDenied => {
-            "its folder must be writable for the user that starts howdah"
+            "its folder must be writable for the user that starts howdah".to_owned()
         }
-        _ => "remove it, or choose another path with --listen or `listen`",
+        _ => format!("remove it, or choose another path with {key}"),
     };
     format!("cannot listen on unix:{}: {error}: {advice}", path.display())
 }
