@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use howdah_sys::seqpacket::{MOST_DESCRIPTORS, SeqPacket};
 
-pub use self::pool_settings::PoolSettings;
+pub use self::pool_settings::{OVERTIME, PoolSettings};
 use crate::layout::Geometry;
 use crate::packet::{PacketReader, PacketWriter, malformed};
 use crate::worker_set::WorkerSet;

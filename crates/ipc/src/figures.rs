@@ -25,7 +25,8 @@ pub struct RequestFigures {
 pub struct WorkerFigures {
     /// Number of requests that the worker has finished.
     pub requests: u64,
-    /// Nanoseconds on a processor; brought up to date about once a second while requests run.
+    /// Nanoseconds on a processor; the worker brings them up to date about once a second, between
+    /// requests.
     pub processor: u64,
     /// Bytes of memory, where a page that several processes share counts in parts.
     pub proportional: Option<u64>,

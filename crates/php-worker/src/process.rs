@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use howdah_ipc::control::OVERTIME;
 use howdah_sys::process::end_descendants;
 
 use crate::children;
@@ -154,9 +155,6 @@ pub fn die_with(parent: RawPid) -> io::Result<()> {
         Err(io::ErrorKind::BrokenPipe.into())
     }
 }
-
-/// Seconds of processor time between the signal that a worker has used its share and its end.
-const OVERTIME: u64 = 60;
 
 /// Limits the processor time of this process. After `seconds` the worker ends before its next
 /// request. The kernel kills it [`OVERTIME`] later, and a program that it executes at once.

@@ -34,6 +34,8 @@ pub(crate) enum Overdue {
     Silent,
     /// Its script runs for too long.
     Running,
+    /// All requests are to end, because the front does.
+    CutOff,
 }
 
 impl Deadlines {

@@ -67,8 +67,8 @@ pub enum ExchangeError {
     PoolDied,
     /// No worker has begun the request, and none will: the pool died as with
     /// [`ExchangeError::PoolDied`], or the scripts before it take long, and it waits for its turn
-    /// with the requests of other clients instead. It can be handed over again, see
-    /// [`Exchange::since`].
+    /// with the requests of other clients instead, or the front ends. It can be handed over again,
+    /// see [`Exchange::since`].
     NotTaken,
     /// No worker began the request within the pool's `queue_timeout`.
     NotBegun,
@@ -78,6 +78,9 @@ pub enum ExchangeError {
     /// The script ran longer than the pool's `request_terminate_timeout`. It is ended, and its
     /// worker killed if it does not end.
     TimedOut,
+    /// The front ends, and the time for requests is over. The script is ended, and its worker
+    /// killed if it does not end.
+    CutOff,
     /// The worker's bytes are no response.
     Malformed(Corrupt),
 }
@@ -224,6 +227,11 @@ impl Exchange {
                     ExchangeError::PoolDied
                 });
             }
+            let overdue = if zygote.is_cut_off() {
+                Some(Overdue::CutOff)
+            } else {
+                overdue
+            };
             match (overdue, look.phase) {
                 (Some(Overdue::Waiting), SlotPhase::Queued)
                     if zygote.front.cancel(lease.slot_ref()) =>
@@ -231,7 +239,7 @@ impl Exchange {
                     self.cancelled = true;
                     return Err(ExchangeError::NotBegun);
                 }
-                (Some(Overdue::Recalled), SlotPhase::Queued)
+                (Some(Overdue::Recalled | Overdue::CutOff), SlotPhase::Queued)
                     if zygote.front.cancel(lease.slot_ref()) =>
                 {
                     self.cancelled = true;
@@ -244,6 +252,10 @@ impl Exchange {
                     } else {
                         ExchangeError::TimedOut
                     });
+                }
+                (Some(Overdue::CutOff), SlotPhase::Taken) => {
+                    self.kill = true;
+                    return Err(ExchangeError::CutOff);
                 }
                 _ => {}
             }

@@ -85,11 +85,13 @@ impl PoolHandle {
         match &dispatched {
             Ok(_) => self.count_taken(place),
             // One that waits once more has been taken already.
-            Err(DispatchError::QueueFull | DispatchError::DoesNotStart) => match place.since {
+            Err(
+                DispatchError::QueueFull | DispatchError::LaneFull | DispatchError::DoesNotStart,
+            ) => match place.since {
                 None => count(PoolCounter::QueueFull),
                 Some(_) => count(PoolCounter::QueueTimeouts),
             },
-            Err(DispatchError::QueueTimeout) => {
+            Err(DispatchError::QueueTimeout | DispatchError::CutOff) => {
                 self.count_taken(place);
                 count(PoolCounter::QueueTimeouts);
             }
@@ -116,6 +118,9 @@ impl PoolHandle {
     ) -> Result<Box<Exchange>, DispatchError> {
         let mut asked = place.since;
         loop {
+            if self.pool.is_cut_off() {
+                return Err(DispatchError::CutOff);
+            }
             let mut now = Instant::now();
             let leased = self.present().and_then(|here| {
                 here.zygote.heed_limits(now);

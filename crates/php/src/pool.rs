@@ -44,6 +44,8 @@ pub struct Pool {
     processor: AtomicU64,
     /// The front drains: workers that sleep end at once.
     drains: AtomicBool,
+    /// The time for requests is over, because the front ends.
+    is_cut_off: AtomicBool,
     /// The place for what is measured of the workers' memory; unset where nobody keeps it.
     record: OnceLock<MemoryRecord>,
 }
@@ -73,12 +75,16 @@ pub struct PoolLimits {
 /// The reason why a request was not handed over. The answer is 503 unless a variant says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DispatchError {
-    /// [`PoolLimits::queue`] requests wait already, or as many as may in its lane.
+    /// [`PoolLimits::queue`] requests wait already.
     QueueFull,
+    /// As many requests of its lane wait already as may.
+    LaneFull,
     /// The request waited for [`PoolLimits::queue_timeout`].
     QueueTimeout,
     /// The pool does not start.
     DoesNotStart,
+    /// The time for requests is over, because the front ends.
+    CutOff,
     /// The request, without its body, is larger than a slot's request area. The answer is 431.
     TooLarge,
 }
@@ -109,6 +115,7 @@ impl Pool {
             stranded,
             processor: AtomicU64::new(0),
             drains: AtomicBool::new(false),
+            is_cut_off: AtomicBool::new(false),
             record: OnceLock::new(),
         })
     }
@@ -245,8 +252,10 @@ impl Pool {
                 Some(ZygoteEvent::Died { status: 0, is_dismissed: true, .. }) => {
                     report(PoolEvent::WorkerDismissed);
                 }
-                Some(ZygoteEvent::Died { pid, status, is_out_of_memory, .. }) => {
-                    report(PoolEvent::WorkerDied { pid, status, is_out_of_memory });
+                Some(ZygoteEvent::Died {
+                    pid, status, is_out_of_memory, processor, ..
+                }) => {
+                    report(PoolEvent::WorkerDied { pid, status, is_out_of_memory, processor });
                 }
                 Some(ZygoteEvent::Gone) => return Ok(()),
                 None => {}
@@ -285,6 +294,21 @@ impl Pool {
     pub fn drain(&self) {
         self.drains.store(true, Ordering::Relaxed);
         self.rescale(Instant::now());
+    }
+
+    /// Ends all requests: their exchanges and the wait for a worker fail, also those that still
+    /// come. Scripts that run are ended.
+    pub fn cut_off(&self) {
+        // First, for requests that look for the next zygote.
+        self.is_cut_off.store(true, Ordering::SeqCst);
+        let zygote = self.lock().clone();
+        zygote.iter().for_each(|zygote| zygote.cut_off());
+        self.renewed.notify_waiters();
+    }
+
+    /// Whether all requests fail, because the front ends.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.is_cut_off.load(Ordering::SeqCst)
     }
 
     /// Starts and ends workers as the load needs it. To be called about once a second.
@@ -350,6 +374,9 @@ impl Pool {
         let wait = async {
             loop {
                 let renewed = self.renewed.notified();
+                if self.is_cut_off() {
+                    return Err(DispatchError::CutOff);
+                }
                 let (_, zygote) = self.zygote();
                 let Some(zygote) = zygote else {
                     let Ok(displaced) = self.stranded.join(place) else {
@@ -363,9 +390,7 @@ impl Pool {
                     place.since.get_or_insert(since);
                     continue;
                 };
-                let Ok(answer) = zygote.join_queue(place) else {
-                    return Err(DispatchError::QueueFull);
-                };
+                let answer = zygote.join_queue(place)?;
                 if let Ok(answer) = answer.await {
                     return answer;
                 }
@@ -376,7 +401,10 @@ impl Pool {
         let waited = tokio::time::timeout_at(begun_by.into(), wait).await;
         waited.unwrap_or_else(|_| {
             let (_, zygote) = self.zygote();
-            zygote.iter().for_each(|zygote| zygote.give_up_without_slots());
+            if let Some(zygote) = zygote {
+                zygote.forget_abandoned();
+                zygote.give_up_without_slots();
+            }
             Err(DispatchError::QueueTimeout)
         })
     }
@@ -390,7 +418,7 @@ impl Pool {
         }
     }
 
-    /// Forgets the requests that wait and whose clients are gone.
+    /// Forgets the requests in the queue that nobody waits for any more.
     pub(crate) fn forget_abandoned(&self) {
         let (_, zygote) = self.zygote();
         zygote.iter().for_each(|zygote| zygote.forget_abandoned());
@@ -437,5 +465,7 @@ pub enum PoolEvent {
         status: u32,
         /// The kernel has probably ended it, because memory ran out.
         is_out_of_memory: bool,
+        /// The time that it was on a processor, as its zygote says.
+        processor: Duration,
     },
 }

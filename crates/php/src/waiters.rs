@@ -294,7 +294,9 @@ impl Waiters {
         match failure {
             ExchangeError::NotBegun => count(PoolCounter::QueueTimeouts),
             // Its script is counted as slow when it has ended.
-            ExchangeError::Silent | ExchangeError::TimedOut => count(PoolCounter::Timeouts),
+            ExchangeError::Silent | ExchangeError::TimedOut | ExchangeError::CutOff => {
+                count(PoolCounter::Timeouts);
+            }
             ExchangeError::WorkerDied(_) | ExchangeError::PoolDied => {
                 count(PoolCounter::Lost);
             }

@@ -64,6 +64,8 @@ pub(crate) struct Zygote {
     scaling: Scaling,
     /// Workers that sleep end at once, whatever `scaling` says.
     drains: AtomicBool,
+    /// All requests are to end, because the front does.
+    is_cut_off: AtomicBool,
     /// Number of workers at the start.
     pub(crate) first: usize,
     /// The memory that all pools share.
@@ -150,6 +152,8 @@ pub(crate) enum ZygoteEvent {
         status: u32,
         /// The kernel has probably ended it, because memory ran out.
         is_out_of_memory: bool,
+        /// The time that it was on a processor, as its zygote says.
+        processor: Duration,
         /// The worker was told to end.
         is_dismissed: bool,
     },
@@ -204,6 +208,7 @@ impl Zygote {
             awake: AwakeLimit::new(std::thread::available_parallelism().map_or(1, usize::from)),
             scaling,
             drains: AtomicBool::new(false),
+            is_cut_off: AtomicBool::new(false),
             first,
             cuts: AtomicU64::new(memory.cuts(Instant::now())),
             memory,
@@ -279,6 +284,21 @@ impl Zygote {
             self.kill(worker, pid, KILL_SIGNAL);
         }
         self.raise_alarm();
+    }
+
+    /// Ends the requests that wait for a slot, and has all exchanges see that their time is over.
+    pub(crate) fn cut_off(&self) {
+        self.is_cut_off.store(true, Ordering::SeqCst);
+        let mut state = self.state();
+        state.lanes.clear();
+        self.waiting.store(0, Ordering::Relaxed);
+        drop(state);
+        self.raise_alarm();
+    }
+
+    /// Whether all requests are to end, because the front does.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.is_cut_off.load(Ordering::SeqCst)
     }
 
     /// Gives back memory that the pool does not need any more.
@@ -440,6 +460,7 @@ impl Zygote {
                     pid,
                     status: lost.status,
                     is_out_of_memory,
+                    processor: Duration::from_nanos(processor),
                     is_dismissed: !was_wanted,
                 })
             }

@@ -63,6 +63,10 @@ pub struct PoolSettings {
     pub release: String,
 }
 
+/// Seconds of processor time between the signal that a worker has used
+/// [`PoolSettings::processor_seconds`] and its end by the kernel.
+pub const OVERTIME: u64 = 60;
+
 impl PoolSettings {
     /// Appends the number of this build and all fields.
     pub(super) fn append_to(&self, out: PacketWriter) -> PacketWriter {

@@ -3,7 +3,7 @@
 use std::time::{Instant, SystemTime};
 
 use howdah_ipc::figures::WorkerFigures;
-use howdah_sys::usage::Machine;
+use howdah_sys::usage::{self, Machine};
 
 use super::Zygote;
 use crate::roster::FigureBounds;
@@ -27,7 +27,11 @@ impl Zygote {
         let living: Vec<usize> = state.roster.living().collect();
         let mut news = std::mem::take(&mut state.processor);
         for worker in living {
-            let total = self.front.processor_of(worker);
+            let told = self.front.processor_of(worker);
+            let total = match self.front.is_idle(worker) {
+                true => told,
+                false => told.max(present_processor(state.roster.pid(worker))),
+            };
             news = news.saturating_add(state.roster.note_processor(worker, total, bounds));
         }
         let rest = bounds.processor_since(self.attached).saturating_sub(state.counted_processor);
@@ -43,6 +47,10 @@ impl Zygote {
         let bounds = self.figure_bounds();
         let mut state = self.state();
         for (worker, figures) in figures.iter_mut().enumerate() {
+            if figures.is_running {
+                let present = present_processor(state.roster.pid(worker));
+                figures.processor = figures.processor.max(present);
+            }
             state.roster.check_figures(worker, figures, bounds);
         }
         let processes = state.roster.processes().into_iter().zip(figures);
@@ -56,4 +64,11 @@ impl Zygote {
             requests: self.front.checkouts(),
         }
     }
+}
+
+/// Nanoseconds that a process was on a processor, as the kernel knows; 0 if there is no such
+/// process. A worker with a request says nothing of it before the end of the request. A pool may
+/// name any process: the figure is one of those that are bounded.
+fn present_processor(pid: u64) -> u64 {
+    usage::processor_time_of(pid).unwrap_or(0)
 }

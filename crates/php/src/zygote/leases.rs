@@ -84,18 +84,19 @@ impl Zygote {
         lease
     }
 
-    /// Joins the queue for a slot. The receiver fails when the zygote dies.
+    /// Joins the queue for a slot. The receiver fails when the zygote dies, or all requests are to
+    /// end.
     ///
     /// # Errors
     /// As many wait already as may.
     pub(crate) fn join_queue(
         self: &Arc<Self>,
         place: QueuePlace,
-    ) -> Result<oneshot::Receiver<Result<Lease, DispatchError>>, LaneFull> {
+    ) -> Result<oneshot::Receiver<Result<Lease, DispatchError>>, DispatchError> {
         let mut state = self.state();
         state.lanes.retain(|waiting| !waiting.is_closed());
         let (sender, receiver) = oneshot::channel();
-        if !self.is_dead() {
+        if !self.is_dead() && !self.is_cut_off() {
             // Counted before the leased slots are: a thread that leases one at this moment, or
             // brings one back, either is seen here or sees this request.
             self.waiting.store(state.lanes.waiting() + 1, Ordering::SeqCst);
@@ -104,15 +105,20 @@ impl Zygote {
             let joined = state.lanes.push(place, sender, is_full);
             // Also for a request that is refused: it may have kept a slot from others until now.
             self.serve(&mut state);
-            if let Some(displaced) = joined? {
+            let refused = match is_full {
+                true => DispatchError::QueueFull,
+                false => DispatchError::LaneFull,
+            };
+            if let Some(displaced) = joined.map_err(|LaneFull| refused)? {
                 // One that is gone need not know.
-                let _ = displaced.send(Err(DispatchError::QueueFull));
+                let _ = displaced.send(Err(refused));
             }
         }
         Ok(receiver)
     }
 
-    /// Forgets the requests that wait for a slot and whose clients are gone.
+    /// Forgets the requests that nobody waits for any more: their clients are gone, or they have
+    /// waited for too long.
     pub(crate) fn forget_abandoned(self: &Arc<Self>) {
         let mut state = self.state();
         state.lanes.retain(|waiting| !waiting.is_closed());
@@ -296,7 +302,7 @@ mod tests {
                     None => match zygote.join_queue(QueuePlace { client, ..QueuePlace::default() })
                     {
                         Ok(receiver) => waiting.push(receiver),
-                        Err(LaneFull) => return (leases, waiting),
+                        Err(_) => return (leases, waiting),
                     },
                 }
             }

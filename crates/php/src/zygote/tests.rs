@@ -219,6 +219,7 @@ fn requests_whose_worker_died_need_another() {
             pid: 100,
             status: 9,
             is_out_of_memory: false,
+            processor: Duration::ZERO,
             is_dismissed: false,
         };
         assert_eq!(zygote.hear(Some(died)), Some(event));
@@ -248,6 +249,7 @@ fn the_death_of_a_worker_that_was_told_to_end_is_none_of_a_wanted_one() {
                 pid: 100 + worker,
                 status: 0,
                 is_out_of_memory: false,
+                processor: Duration::ZERO,
                 is_dismissed
             })
         );

@@ -8,13 +8,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use howdah_ipc::control::OVERTIME;
 use howdah_php::counters::{Counters, PoolCounter};
 use howdah_php::{Pool, PoolEvent};
+use howdah_sys::process::Exit;
 use howdah_sys::readiness::Readable;
 use howdah_sys::seqpacket::SeqPacket;
+use howdah_sys::signal::SIGKILL;
 use tokio::sync::watch;
 
-use super::{FrontShared, FrontStage};
+use super::{FrontShared, FrontStage, time_before_end};
 use crate::admin::{ControlQuestion, ControlQuestions};
 use crate::log::{Level, LogWriter, WaitStatus};
 use crate::status::{Snapshot, table};
@@ -104,11 +107,16 @@ impl Control {
         match command {
             ToFront::Drain { keep_idle: true } => {
                 self.stages.send_replace(FrontStage::Draining);
+                self.limit_requests();
             }
             ToFront::Drain { keep_idle: false } => {
                 self.stages.send_replace(FrontStage::Stopping);
+                self.limit_requests();
             }
-            ToFront::KeepTunnels(keep) => self.shared.keeps_tunnels.store(keep, Relaxed),
+            ToFront::KeepTunnels(keep) => {
+                self.shared.keeps_tunnels.store(keep, Relaxed);
+                self.limit_requests();
+            }
             ToFront::PoolReplaced { pool, zygote } => {
                 if let (Some(socket), Some(site)) = (descriptors.pop(), sites.get(pool)) {
                     let follow = self.clone().follow((pool, *site), zygote, socket.into());
@@ -159,6 +167,21 @@ impl Control {
             }
             ToFront::TicketKeys => self.replace_ticket_keys(descriptors.pop()),
         }
+    }
+
+    /// Where the front drains and has a time limit for that, ends the requests that workers have
+    /// shortly before, so that their clients are answered and the requests are counted.
+    fn limit_requests(self: &Rc<Self>) {
+        let is_serving = *self.stages.borrow() == FrontStage::Serving;
+        if is_serving || self.shared.keeps_tunnels.load(Relaxed) {
+            return;
+        }
+        let control = self.clone();
+        tokio::task::spawn_local(async move {
+            let limit = control.shared.config.limits.drain_timeout;
+            tokio::time::sleep(time_before_end(limit)).await;
+            control.pools.iter().flatten().for_each(|pool| pool.cut_off());
+        });
     }
 
     /// Follows one zygote from its start to its end: that with this number among those of the pool
@@ -222,11 +245,14 @@ impl Control {
             PoolEvent::WorkerStarted => counters.count(PoolCounter::Started),
             PoolEvent::WorkerDismissed => counters.count(PoolCounter::Dismissed),
             PoolEvent::WorkerDied { status: 0, .. } => counters.count_end(0),
-            PoolEvent::WorkerDied { pid, status, is_out_of_memory } => {
+            PoolEvent::WorkerDied { pid, status, is_out_of_memory, processor } => {
                 counters.count_end(status);
-                let cause = match is_out_of_memory {
-                    true => ", because memory ran out",
-                    false => "",
+                let cause = match () {
+                    () if is_out_of_memory => ", because memory ran out",
+                    () if is_over_time(status, processor, self.processor_limit(pool)) => {
+                        ", because its processor time was used up (`rlimits.cpu`)"
+                    }
+                    () => "",
                 };
                 if is_out_of_memory {
                     counters.count(PoolCounter::OutOfMemory);
@@ -236,6 +262,13 @@ impl Control {
                 self.shared.log.say(Level::Error, Some(pool.name()), &what);
             }
         }
+    }
+
+    /// The processor time after which a worker of the pool ends after its request.
+    fn processor_limit(&self, pool: &Pool) -> Option<Duration> {
+        let sites = &self.shared.config.sites;
+        let site = sites.iter().find(|site| site.name == pool.name())?;
+        site.php.as_ref()?.rlimits.cpu
     }
 
     /// Tells the supervisor, once, that every pool has been complete; or one of them, after some
@@ -301,3 +334,35 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The time that requests in flight get after the supervisor has died.
 const ORPHAN_GRACE: Duration = Duration::from_secs(5);
+
+/// Returns whether the kernel has ended a worker because it was on a processor for longer than this
+/// limit and its [`OVERTIME`].
+fn is_over_time(status: u32, processor: Duration, limit: Option<Duration>) -> bool {
+    let is_killed = Exit::from_wait(status.cast_signed()) == Exit::Signal(SIGKILL);
+    // The kernel counts ticks for the limit, and exactly for what it reports.
+    let last = Duration::from_secs(OVERTIME * 9 / 10);
+    is_killed && limit.is_some_and(|limit| processor >= limit + last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_of_processor_time_is_named_where_it_ended_a_worker() {
+        let second = Duration::from_secs(1);
+        for (status, seconds, limit, expected) in [
+            (9, 61, Some(second), true),
+            (9, 60, Some(second), true),
+            // Something else killed it: a time-out, or a person.
+            (9, 30, Some(second), false),
+            (9, 90, Some(second * 100), false),
+            (9, 61, None, false),
+            (11, 61, Some(second), false),
+            (0, 61, Some(second), false),
+        ] {
+            let found = is_over_time(status, second * seconds, limit);
+            assert_eq!(found, expected, "{status} {seconds} {limit:?}");
+        }
+    }
+}

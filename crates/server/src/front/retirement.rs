@@ -238,6 +238,14 @@ impl Drop for SiteRequest<'_> {
     }
 }
 
+/// Returns the time that requests and tunnels get when the front drains: `drain_timeout` without a
+/// reserve for ending them in order, before the supervisor ends the front.
+pub(crate) fn time_before_end(drain_timeout: Duration) -> Duration {
+    drain_timeout - (drain_timeout / 4).min(MOST_RESERVE)
+}
+
+/// The most of `drain_timeout` that is kept as a reserve.
+const MOST_RESERVE: Duration = Duration::from_secs(5);
 #[cfg(test)]
 mod tests {
     use super::*;

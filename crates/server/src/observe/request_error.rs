@@ -201,15 +201,23 @@ impl RequestError {
         situation.error_of_client(culprit, error.status(), &why)
     }
 
-    /// The pool did not take the request.
-    pub(crate) fn refused(situation: ErrorContext<'_>, refused: DispatchError) -> RequestError {
+    /// The pool did not take the request. `lane` is the name of the request's lane.
+    pub(crate) fn refused(
+        situation: ErrorContext<'_>,
+        refused: DispatchError,
+        lane: Option<&str>,
+    ) -> RequestError {
         let (culprit, status, why) = match refused {
             DispatchError::QueueFull => (
                 Culprit::Load,
                 Status::SERVICE_UNAVAILABLE,
                 "all workers are busy and the queue is full",
             ),
+            DispatchError::LaneFull => {
+                (Culprit::Load, Status::SERVICE_UNAVAILABLE, "the queue is full")
+            }
             DispatchError::QueueTimeout => (Culprit::Load, Status::SERVICE_UNAVAILABLE, NOT_BEGUN),
+            DispatchError::CutOff => (Culprit::Load, Status::SERVICE_UNAVAILABLE, CUT_OFF),
             DispatchError::DoesNotStart => (
                 Culprit::Site,
                 Status::SERVICE_UNAVAILABLE,
@@ -221,7 +229,10 @@ impl RequestError {
                 "the head, as server variables, is larger than a worker can be given",
             ),
         };
-        situation.error_of_client(culprit, Some(status), why)
+        let is_of_lane = matches!(refused, DispatchError::LaneFull | DispatchError::QueueTimeout);
+        let place = lane.filter(|_| is_of_lane);
+        let place = place.map(|lane| format!(" in the lane {lane}")).unwrap_or_default();
+        situation.error_of_client(culprit, Some(status), &format!("{why}{place}"))
     }
 
     /// The worker did not answer correctly.
@@ -280,12 +291,14 @@ impl RequestError {
                 Status::GATEWAY_TIMEOUT,
                 "it ran longer than `request_terminate_timeout`, and is ended".to_owned(),
             ),
+            ExchangeError::CutOff => {
+                (Status::SERVICE_UNAVAILABLE, format!("{CUT_OFF}, and it is ended"))
+            }
             ExchangeError::Malformed(corrupt) => (Status::BAD_GATEWAY, corrupt.to_string()),
         };
-        let culprit = if failure == ExchangeError::NotBegun {
-            Culprit::Load
-        } else {
-            Culprit::Script
+        let culprit = match failure {
+            ExchangeError::NotBegun | ExchangeError::CutOff => Culprit::Load,
+            _ => Culprit::Script,
         };
         situation.error(culprit, Some(status), &why)
     }
@@ -385,6 +398,7 @@ const TAKES_TOO_LITTLE: &str =
     "nothing was taken for `send_timeout`, or less than `send_rate`; the response was broken off";
 const NO_MEMORY: &str = "the responses of this client hold `client_memory` already, and there is \
     no room for a long line that is replaced; the response was broken off";
+const CUT_OFF: &str = "`drain_timeout` is over after a reload or a stop";
 const NOT_BEGUN: &str = "no worker became free within `queue_timeout`";
 
 impl fmt::Display for RequestError {

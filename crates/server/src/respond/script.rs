@@ -53,7 +53,9 @@ pub(crate) async fn respond(
                 continue;
             }
             Some(Err(refused)) => {
-                return Err(RequestError::refused(context.situation(), refused).into());
+                let lanes = pool.pool().lanes();
+                let lane = lanes.get(place.lane).map(|lane| lane.name.as_str());
+                return Err(RequestError::refused(context.situation(), refused, lane).into());
             }
             None => return Err(RequestError::gone(context.situation()).into()),
         };

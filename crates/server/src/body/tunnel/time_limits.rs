@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-use crate::front::Thread;
+use crate::front::{Thread, time_before_end};
 use crate::net::Watch;
 
 /// The limit that has ended a tunnel.
@@ -53,7 +53,7 @@ impl<'t> TimeLimits<'t> {
             .get_or_insert_with(|| self.thread.watches().add(context.waker().clone()));
         if self.thread.ends_tunnels() && self.end.is_none() {
             let limit = self.thread.config().limits.drain_timeout;
-            self.end = Some(Instant::now() + (limit - (limit / 4).min(MOST_RESERVE)));
+            self.end = Some(Instant::now() + time_before_end(limit));
             watch.disarm();
         }
         if has_moved {
@@ -91,7 +91,5 @@ impl<'t> TimeLimits<'t> {
     }
 }
 
-/// The most of `drain_timeout` that is kept for ending tunnels in order, before the front is ended.
-const MOST_RESERVE: Duration = Duration::from_secs(5);
 /// The time that both sides have to take what was read, when the front ends.
 const LAST_WORDS: Duration = Duration::from_secs(1);

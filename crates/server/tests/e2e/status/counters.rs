@@ -153,6 +153,31 @@ fn a_client_that_has_only_ended_its_side_is_answered() {
 }
 
 #[test]
+fn the_processor_time_of_a_script_is_seen_while_it_runs() {
+    if !has_php() {
+        return;
+    }
+    let config = format!(
+        "{TOP}[[site]]\nname = \"shop\"\nroot = \"public\"\n[site.php]\nmode = \"static\"\n\
+         workers = 1\nrequest_timeout = \"5m\"\nqueue_timeout = \"5m\"\nstate_dir = \"state\"\n"
+    );
+    let burn = "<?php while (!file_exists($_GET['in'] . '/end')) {} echo 'done';";
+    let site = Site::configured(&[("burn.php", burn)], &config);
+    let mut busy = site.connect();
+    busy.request("GET", &site.awaiting("/burn.php"), &[], b"");
+    let pool = |status: &Value| named(status, "shop")["pool"].clone();
+    let seconds = |value: &Value| value["cpu"].as_f64().unwrap();
+    let of_worker = |status: &Value| seconds(&pool(status)["workers"][0]);
+    let first = wait_for_status(&site, "the worker burns", |status| of_worker(status) > 0.3);
+    assert_eq!(pool(&first)["workers"][0]["state"], "running", "{first:#}");
+    let before = of_worker(&first);
+    wait_for_status(&site, "it goes on", |status| of_worker(status) > before + 0.1);
+    wait_for_status(&site, "the pool's figure as well", |status| seconds(&pool(status)) > 0.3);
+    site.allow("end");
+    assert_eq!(busy.reply("GET").text(), "done");
+}
+
+#[test]
 fn the_figures_of_workers_stay_in_the_sums_when_their_zygote_and_their_generation_end() {
     if !has_php() {
         return;

@@ -20,7 +20,7 @@ const ONE: (&str, &str) = ("a.php", "<?php echo 1;");
 fn shop(php: &str) -> Site {
     let config = format!(
         "{TOP}[[site]]\nname = \"shop\"\nroot = \"public\"\n[site.php]\nstate_dir = \"state\"\n\
-         queue_timeout = \"5m\"\nrequest_timeout = \"5m\"\n{php}"
+         request_timeout = \"5m\"\n{php}"
     );
     Site::configured(&[ONE, SLOW], &config)
 }
@@ -54,8 +54,8 @@ fn a_slow_page_in_a_lane_leaves_workers_to_the_others() {
         return;
     }
     let site = shop(
-        "mode = \"static\"\nworkers = 3\n[[site.php.lane]]\nname = \"slow\"\npath = \"/slow.php\"\n\
-         workers = 2\nqueue = 5\n",
+        "mode = \"static\"\nworkers = 3\nqueue_timeout = \"5m\"\n[[site.php.lane]]\nname = \"slow\"\n\
+         path = \"/slow.php\"\nworkers = 2\nqueue = 5\n",
     );
     let mut slow = flood(&site, 10);
     let status = wait_for_status(&site, "all have come", |status| {
@@ -82,6 +82,8 @@ fn a_slow_page_in_a_lane_leaves_workers_to_the_others() {
         (&lane(&status, "slow")["requests"], &lane(&status, "-")["requests"]),
         (&json!(7), &json!(20))
     );
+    let told = || site.log_lines("503: the queue is full in the lane slow, ").len();
+    wait_until("the log names the lane", || told() == 3);
     let metrics = monitor(&site, "/metrics", &[]);
     for line in [
         "howdah_lane_requests_total{site=\"shop\",lane=\"slow\"} 7",
@@ -100,7 +102,8 @@ fn a_lane_never_gets_the_last_worker_in_any_mode() {
     }
     for mode in ["auto", "dynamic", "ondemand"] {
         let site = shop(&format!(
-            "mode = \"{mode}\"\nworkers = 3\n[[site.php.lane]]\nname = \"all\"\nparameter = \"n\"\n"
+            "mode = \"{mode}\"\nworkers = 3\nqueue_timeout = \"5m\"\n\
+             [[site.php.lane]]\nname = \"all\"\nparameter = \"n\"\n"
         ));
         let mut slow = flood(&site, 6);
         wait_until("two have begun", || begun(&site) == 2);
@@ -142,6 +145,37 @@ fn a_client_with_many_requests_makes_room_in_a_full_queue() {
     assert_eq!(other.reply("GET").text(), "1");
     (0..3).for_each(|_| assert_eq!(replies.recv_timeout(PATIENCE).unwrap(), 200));
     assert_eq!(busy.reply("GET").text(), "done");
+}
+
+#[test]
+fn requests_that_have_waited_for_too_long_are_not_in_the_queue() {
+    if !has_php() {
+        return;
+    }
+    let lane_of_all = "[[site.php.lane]]\nname = \"all\"\nparameter = \"n\"\n";
+    for lanes in ["", lane_of_all] {
+        let site = shop(&format!(
+            "mode = \"static\"\nworkers = 2\nqueue = 4\nqueue_timeout = \"100ms\"\n{lanes}"
+        ));
+        let mut slow = flood(&site, 8);
+        let is_over = |status: &Value| {
+            let pool = &named(status, "shop")["pool"];
+            let count = |key: &str| pool[key].as_u64().unwrap();
+            count("queue_timeouts") + count("refused") == 8 - begun(&site) as u64
+        };
+        wait_for_status(&site, "all others are refused", is_over);
+        wait_for_status(&site, "nobody waits", |status| {
+            let pool = &named(status, "shop")["pool"];
+            let empty = |lane: &Value| lane["queue"] == 0;
+            pool["queue"] == 0 && pool["lanes"].as_array().is_none_or(|all| all.iter().all(empty))
+        });
+        let metrics = monitor(&site, "/metrics", &[]);
+        let line = "howdah_pool_queue_length{site=\"shop\"} 0";
+        assert!(metrics.text().lines().any(|found| found == line), "{}", metrics.text());
+        site.allow("end");
+        slow.iter_mut()
+            .for_each(|wire| assert!([200, 503].contains(&wire.reply("GET").status)));
+    }
 }
 
 #[test]
