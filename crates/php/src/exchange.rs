@@ -227,10 +227,10 @@ impl Exchange {
                     ExchangeError::PoolDied
                 });
             }
-            let overdue = if zygote.is_cut_off() {
-                Some(Overdue::CutOff)
-            } else {
-                overdue
+            let overdue = match look.phase {
+                SlotPhase::Queued if zygote.cuts_off_waiting() => Some(Overdue::CutOff),
+                SlotPhase::Taken if zygote.cuts_off_running() => Some(Overdue::CutOff),
+                _ => overdue,
             };
             match (overdue, look.phase) {
                 (Some(Overdue::Waiting), SlotPhase::Queued)

@@ -44,7 +44,7 @@ pub struct Pool {
     processor: AtomicU64,
     /// The front drains: workers that sleep end at once.
     drains: AtomicBool,
-    /// The time for requests is over, because the front ends.
+    /// Requests are refused, because the front ends.
     is_cut_off: AtomicBool,
     /// The place for what is measured of the workers' memory; unset where nobody keeps it.
     record: OnceLock<MemoryRecord>,
@@ -296,17 +296,23 @@ impl Pool {
         self.rescale(Instant::now());
     }
 
-    /// Ends all requests: their exchanges and the wait for a worker fail, also those that still
-    /// come. Scripts that run are ended.
-    pub fn cut_off(&self) {
+    /// Ends the requests that no worker has begun, and refuses all that still come.
+    pub fn cut_off_waiting(&self) {
         // First, for requests that look for the next zygote.
         self.is_cut_off.store(true, Ordering::SeqCst);
         let zygote = self.lock().clone();
-        zygote.iter().for_each(|zygote| zygote.cut_off());
+        zygote.iter().for_each(|zygote| zygote.cut_off_waiting());
         self.renewed.notify_waiters();
     }
 
-    /// Whether all requests fail, because the front ends.
+    /// Ends the scripts that run, and their requests. Call it a moment after
+    /// [`Pool::cut_off_waiting`]: a worker that becomes free would begin the next request.
+    pub fn cut_off_running(&self) {
+        let zygote = self.lock().clone();
+        zygote.iter().for_each(|zygote| zygote.cut_off_running());
+    }
+
+    /// Whether requests are refused, because the front ends.
     pub(crate) fn is_cut_off(&self) -> bool {
         self.is_cut_off.load(Ordering::SeqCst)
     }

@@ -1,5 +1,6 @@
 //! A zygote with its workers, as the front sees them: shared memory, control socket, slots.
 
+mod cut_off;
 mod figures;
 mod leases;
 mod lost;
@@ -28,6 +29,7 @@ use crate::pool::{DispatchError, PoolLimits};
 use crate::roster::Roster;
 use crate::scaling::Scaling;
 
+use cut_off::CutOff;
 pub(crate) use leases::Lease;
 pub use lost::LostWorker;
 
@@ -64,8 +66,7 @@ pub(crate) struct Zygote {
     scaling: Scaling,
     /// Workers that sleep end at once, whatever `scaling` says.
     drains: AtomicBool,
-    /// All requests are to end, because the front does.
-    is_cut_off: AtomicBool,
+    cut_off: CutOff,
     /// Number of workers at the start.
     pub(crate) first: usize,
     /// The memory that all pools share.
@@ -208,7 +209,7 @@ impl Zygote {
             awake: AwakeLimit::new(std::thread::available_parallelism().map_or(1, usize::from)),
             scaling,
             drains: AtomicBool::new(false),
-            is_cut_off: AtomicBool::new(false),
+            cut_off: CutOff::default(),
             first,
             cuts: AtomicU64::new(memory.cuts(Instant::now())),
             memory,
@@ -284,21 +285,6 @@ impl Zygote {
             self.kill(worker, pid, KILL_SIGNAL);
         }
         self.raise_alarm();
-    }
-
-    /// Ends the requests that wait for a slot, and has all exchanges see that their time is over.
-    pub(crate) fn cut_off(&self) {
-        self.is_cut_off.store(true, Ordering::SeqCst);
-        let mut state = self.state();
-        state.lanes.clear();
-        self.waiting.store(0, Ordering::Relaxed);
-        drop(state);
-        self.raise_alarm();
-    }
-
-    /// Whether all requests are to end, because the front does.
-    pub(crate) fn is_cut_off(&self) -> bool {
-        self.is_cut_off.load(Ordering::SeqCst)
     }
 
     /// Gives back memory that the pool does not need any more.

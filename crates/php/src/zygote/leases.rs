@@ -96,7 +96,7 @@ impl Zygote {
         let mut state = self.state();
         state.lanes.retain(|waiting| !waiting.is_closed());
         let (sender, receiver) = oneshot::channel();
-        if !self.is_dead() && !self.is_cut_off() {
+        if !self.is_dead() && !self.cuts_off_waiting() {
             // Counted before the leased slots are: a thread that leases one at this moment, or
             // brings one back, either is seen here or sees this request.
             self.waiting.store(state.lanes.waiting() + 1, Ordering::SeqCst);

@@ -180,7 +180,9 @@ impl Control {
         tokio::task::spawn_local(async move {
             let limit = control.shared.config.limits.drain_timeout;
             tokio::time::sleep(time_before_end(limit)).await;
-            control.pools.iter().flatten().for_each(|pool| pool.cut_off());
+            control.pools.iter().flatten().for_each(|pool| pool.cut_off_waiting());
+            tokio::time::sleep(LEAVING).await;
+            control.pools.iter().flatten().for_each(|pool| pool.cut_off_running());
         });
     }
 
@@ -328,6 +330,10 @@ impl Control {
         table(&Snapshot::of(&self.shared, *self.stages.borrow() != FrontStage::Serving))
     }
 }
+
+/// The time that requests get to leave the queue, before scripts are ended and their workers would
+/// begin the next requests.
+const LEAVING: Duration = Duration::from_millis(100);
 
 /// Time in which the first workers of all pools must have started.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -54,8 +54,8 @@ fn a_slow_page_in_a_lane_leaves_workers_to_the_others() {
         return;
     }
     let site = shop(
-        "mode = \"static\"\nworkers = 3\nqueue_timeout = \"5m\"\n[[site.php.lane]]\nname = \"slow\"\n\
-         path = \"/slow.php\"\nworkers = 2\nqueue = 5\n",
+        "mode = \"static\"\nworkers = 3\nqueue_timeout = \"5m\"\n[[site.php.lane]]\n\
+         name = \"slow\"\npath = \"/slow.php\"\nworkers = 2\nqueue = 5\n",
     );
     let mut slow = flood(&site, 10);
     let status = wait_for_status(&site, "all have come", |status| {
