@@ -44,8 +44,8 @@ fn the_control_socket_answers_http_like_the_admin_listener() {
         ("GET /metrics", "HTTP/1.1 200 ", "# EOF\n"),
         ("GET /healthz", "HTTP/1.1 200 ", "ok\n"),
         ("GET /f.txt", "HTTP/1.1 404 ", "Not Found"),
-        ("GET /reload", "HTTP/1.1 405 ", "no such command"),
-        ("PUT /status", "HTTP/1.1 405 ", "no such command"),
+        ("GET /reload", "HTTP/1.1 405 ", "use POST"),
+        ("PUT /status", "HTTP/1.1 405 ", "use GET"),
     ] {
         let (head, content) = ask(&socket, line);
         assert!(head.starts_with(expected) && content.contains(part), "{line}: {head} {content}");
