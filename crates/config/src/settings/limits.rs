@@ -115,8 +115,8 @@ section! {
         /// Bytes of responses that all requests of one client hold in memory while they wait for
         /// the client, with those of their compressors. Beyond it further content goes to temporary
         /// files, whatever its length, and is not compressed; with 0 at once. Heads of more than
-        /// 4 KB over HTTP/2 and HTTP/3, of requests and of responses, count as well where it is 1 MB
-        /// or more; beyond it such a request is given up.
+        /// 4 KB over HTTP/2 and HTTP/3, of requests and of responses, count as well where it is
+        /// 1 MB or more; beyond it such a request is given up.
         client_memory ("client_memory"): usize as Size<usize> = 16 << 20,
             "256 responses of 64 KB. A client that opens thousands of streams and reads none of \
              them takes no more.";

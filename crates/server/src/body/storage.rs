@@ -326,14 +326,16 @@ mod tests {
     use std::time::{Duration, Instant};
 
     fn storage(total: u64) -> Arc<Storage> {
-        Arc::new(Storage::new(
-            StorageLimits {
-                total: Some(total),
-                sites: vec![None, Some(10)],
-                files: Some(8),
-            },
-            Box::new(|_, _| {}),
-        ))
+        with_files(total, None)
+    }
+
+    fn with_files(total: u64, files: Option<u64>) -> Arc<Storage> {
+        let limits = StorageLimits {
+            total: Some(total),
+            sites: vec![None, Some(10)],
+            files,
+        };
+        Arc::new(Storage::new(limits, Box::new(|_, _| {})))
     }
 
     fn until(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -395,7 +397,7 @@ mod tests {
 
     #[test]
     fn sites_share_the_files_that_may_be_open() {
-        let storage = storage(1 << 20);
+        let storage = with_files(1 << 20, Some(8));
         let begin = |site| {
             let file = storage.file(site);
             let begun = file.write(0, vec![7]).map(drop).map_err(|(_, no_room)| no_room);

@@ -180,6 +180,10 @@ impl Control {
         tokio::task::spawn_local(async move {
             let limit = control.shared.config.limits.drain_timeout;
             tokio::time::sleep(time_before_end(limit)).await;
+            // The limit may have been taken back.
+            if control.shared.keeps_tunnels.load(Relaxed) {
+                return;
+            }
             control.pools.iter().flatten().for_each(|pool| pool.cut_off_waiting());
             tokio::time::sleep(LEAVING).await;
             control.pools.iter().flatten().for_each(|pool| pool.cut_off_running());

@@ -246,6 +246,7 @@ pub(crate) fn time_before_end(drain_timeout: Duration) -> Duration {
 
 /// The most of `drain_timeout` that is kept as a reserve.
 const MOST_RESERVE: Duration = Duration::from_secs(5);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -66,7 +66,8 @@ impl fmt::Display for NoRoom {
                  `[limits]` allows"
             }
             NoRoom::SiteFiles => {
-                "the site has as many temporary files as its share of the limit of open files allows"
+                "the site has as many temporary files as its share of the limit of open files \
+                 (`ulimit -n`)"
             }
             NoRoom::TotalFiles => {
                 "there are as many temporary files as the limit of open files (`ulimit -n`) allows"
