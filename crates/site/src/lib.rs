@@ -21,6 +21,7 @@ mod documents;
 mod error;
 mod host;
 mod lanes;
+mod line_index;
 mod names;
 mod normal;
 mod path;

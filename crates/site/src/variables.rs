@@ -1,7 +1,6 @@
 //! The server variables of a script (`$_SERVER`), as PHP developers know them from Apache.
 
 mod environment;
-mod line_index;
 mod ruled;
 
 use std::io::Write;
@@ -10,10 +9,10 @@ use std::net::IpAddr;
 use howdah_htaccess::{ClientRequest, SERVER_ADMIN, SERVER_SOFTWARE};
 use howdah_http::{Content, Fields, Request, Scheme, ScriptVariables};
 
+use crate::line_index::LineIndex;
 use crate::resolution::Script;
 use crate::ruled::Ruled;
 pub use environment::{EnvironmentNames, ScriptEnvironment};
-use line_index::LineIndex;
 
 /// Gives `out` every server variable of `script`, run for the request of `client`, as name and
 /// value. Returns how many of them, the last ones, directives have set: the `HTTP_` names among

@@ -11,6 +11,7 @@ use howdah_http::{Fields, Method, Status};
 use super::rounds::MOST_REDIRECTS;
 use super::{Evaluation, PhaseEnd, PhaseRequest, shown, step, target};
 use crate::documents::DocumentHost;
+use crate::line_index::LineIndex;
 use crate::ruled::PassedAccess;
 
 impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
@@ -143,10 +144,10 @@ pub(super) fn overlay(above: &Fields, below: &Fields) -> Fields {
 /// Each variable once, at its first place, with its last value (`APR_OVERLAP_TABLES_SET`), as
 /// scripts get those of a request that another has replaced.
 pub(super) fn each_once(env: &Fields) -> Fields {
-    let mut once = Fields::new();
-    for (name, _) in env.iter() {
-        if let Some(last) = env.values(name).last().filter(|_| !once.contains(name)) {
-            once.push(name, last);
+    let (index, mut once) = (LineIndex::of(env), Fields::new());
+    for (place, (name, _)) in env.iter().enumerate() {
+        if let Some(same) = index.find(name).filter(|same| same.first == place) {
+            once.push(name, same.last_line.1);
         }
     }
     once

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use howdah_http::Fields;
 
-use super::line_index::LineIndex;
 use super::mark;
+use crate::line_index::LineIndex;
 use crate::ruled::Ruled;
 
 /// The variables that scripts get, each name once: where a name is set again, the last value

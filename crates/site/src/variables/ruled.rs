@@ -3,7 +3,7 @@
 use howdah_htaccess::{ClientRequest, RequestState};
 use howdah_http::{Fields, Request, Scheme};
 
-use super::line_index::LineIndex;
+use crate::line_index::LineIndex;
 use crate::ruled::Ruled;
 
 /// The user that has authenticated, and the request that led to this one.

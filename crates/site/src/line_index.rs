@@ -10,7 +10,7 @@ const FEW: usize = 64;
 /// The lines of `Fields`, found by name in a time that does not grow with the number of others:
 /// directives of a site can set thousands.
 #[derive(Debug)]
-pub(super) struct LineIndex<'f> {
+pub(crate) struct LineIndex<'f> {
     fields: &'f Fields,
     /// By the name in lower case; `None` where there are few lines.
     by_name: Option<HashMap<Vec<u8>, SameName<'f>>>,
@@ -18,19 +18,19 @@ pub(super) struct LineIndex<'f> {
 
 /// The lines that have one name.
 #[derive(Debug, Clone)]
-pub(super) struct SameName<'f> {
+pub(crate) struct SameName<'f> {
     /// Their number.
-    pub(super) count: usize,
+    pub(crate) count: usize,
     /// The place of the first among all lines.
-    pub(super) first: usize,
+    pub(crate) first: usize,
     /// The place of the last.
-    pub(super) last: usize,
+    pub(crate) last: usize,
     /// The last, as name and value.
-    pub(super) last_line: (&'f [u8], &'f [u8]),
+    pub(crate) last_line: (&'f [u8], &'f [u8]),
 }
 
 impl<'f> LineIndex<'f> {
-    pub(super) fn of(fields: &'f Fields) -> LineIndex<'f> {
+    pub(crate) fn of(fields: &'f Fields) -> LineIndex<'f> {
         let by_name = (fields.len() > FEW).then(|| {
             let mut by_name = HashMap::with_capacity(fields.len());
             for (place, line) in fields.iter().enumerate() {
@@ -45,7 +45,7 @@ impl<'f> LineIndex<'f> {
     }
 
     /// Returns the lines of that name; `None` if there are none.
-    pub(super) fn find(&self, name: &[u8]) -> Option<SameName<'f>> {
+    pub(crate) fn find(&self, name: &[u8]) -> Option<SameName<'f>> {
         if let Some(by_name) = &self.by_name {
             return by_name.get(&name.to_ascii_lowercase()).cloned();
         }
