@@ -253,12 +253,12 @@ impl Control {
             PoolEvent::WorkerDied { status: 0, .. } => counters.count_end(0),
             PoolEvent::WorkerDied { pid, status, is_out_of_memory, processor } => {
                 counters.count_end(status);
-                let cause = match () {
-                    () if is_out_of_memory => ", because memory ran out",
-                    () if is_over_time(status, processor, self.processor_limit(pool)) => {
-                        ", because its processor time was used up (`rlimits.cpu`)"
-                    }
-                    () => "",
+                let cause = if is_out_of_memory {
+                    ", because memory ran out"
+                } else if is_over_time(status, processor, self.processor_limit(pool)) {
+                    ", because its processor time was used up (`rlimits.cpu`)"
+                } else {
+                    ""
                 };
                 if is_out_of_memory {
                     counters.count(PoolCounter::OutOfMemory);

@@ -148,7 +148,7 @@ fn a_site_that_closes_its_own_folders_does_not_keep_its_former_php() {
     server.stop();
 }
 
-/// Who has the folder above can put anything in the place of the state folder, and what is refused
+/// The owner of the folder above can put anything in the place of the state folder. What is refused
 /// there is not repaired.
 #[test]
 fn a_site_that_replaces_its_state_folder_does_not_keep_its_former_php() {
