@@ -1,11 +1,11 @@
-//! What PHP tells of itself when it has started.
+//! Facts about PHP: opcache, folders of ini files, settings.
 
 use std::ffi::CStr;
 use std::hash::{DefaultHasher, Hasher};
 
 use crate::sapi::Engine;
 
-/// What PHP knows of itself.
+/// Facts that PHP knows about itself.
 #[derive(Debug, PartialEq, Eq)]
 pub struct EngineFacts {
     /// `on`, or the reason why opcache is off.
@@ -28,7 +28,7 @@ const FACTS: &CStr = c"[print(PHP_CONFIG_FILE_SCAN_DIR . \"\\0\"), \
 const OPCACHE_MISSING: i64 = -1;
 
 impl Engine {
-    /// Asks PHP for what it knows of itself. Runs a request that has no client.
+    /// Asks PHP for these facts. Runs a request that has no client.
     pub fn facts(&mut self) -> EngineFacts {
         let (state, printed) = self.print(FACTS, OPCACHE_MISSING);
         let end = printed.iter().position(|byte| *byte == 0).unwrap_or(printed.len());

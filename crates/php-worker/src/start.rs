@@ -19,13 +19,13 @@ use crate::unread_ini;
 /// Environment variables that PHP reads during its start and that scripts do not need.
 const FOR_PHP: [&str; 2] = ["PHPRC", unread_ini::SCAN_FOLDERS];
 
-/// What PHP tells of itself when it has started.
+/// The part of [`EngineFacts`](crate::engine_facts::EngineFacts) that a zygote reports.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StartFacts {
     /// `on`, or the reason why opcache is off.
     pub opcache: String,
-    /// The number of PHP's settings; see [`EngineFacts`](crate::engine_facts::EngineFacts). Where
-    /// PHP does not tell them, a number of those in the configuration.
+    /// The number of PHP's settings. Where PHP does not tell them, a number of those in the
+    /// configuration.
     pub settings: u64,
 }
 

@@ -27,7 +27,7 @@ pub(crate) use self::filters::coding;
 pub(crate) use self::pump::{PumpError, Sink, send};
 pub(crate) use self::ranged::{Ranged, Segment};
 pub(crate) use self::receive::{
-    BodyError, ContentUse, NoContent, ReceivedContent, RequestStream, receive,
+    BodyError, ContentUse, NoContent, ReceivedContent, RequestStream, receive, unless,
 };
 pub(crate) use self::settle::settle;
 pub(crate) use self::source::{AvailableContent, Body, BodySource, PAUSE, SourceError};

@@ -345,7 +345,7 @@ async fn settle(context: &mut RequestContext<'_, '_>, response: &mut Response) -
     let buffer = &mut context.scratch.content;
     let settled = body::settle(response, buffer, cache, place, limits);
     let is_gone = |poll: &mut Context<'_>| context.stream.poll_broken(poll);
-    let error = match script::unless(is_gone, settled).await {
+    let error = match body::unless(is_gone, settled).await {
         Some(Ok(())) => return true,
         Some(Err(error)) => error,
         None => return false,

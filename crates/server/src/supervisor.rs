@@ -159,7 +159,7 @@ struct Supervisor {
     releases: Releases,
     /// The lists that the former program has asked its pools for.
     inherited_lists: Vec<InheritedList>,
-    /// What the former program has measured of the memory of workers.
+    /// The measurements of workers' memory that the former program has made.
     inherited_measurements: Vec<PoolMeasurement>,
     /// The releases that the former program has not served.
     inherited_held: Vec<HeldRelease>,

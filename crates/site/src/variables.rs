@@ -188,13 +188,13 @@ fn fields(request: &Request, fields: &Fields, out: &mut impl FnMut(&[u8], &[u8])
             out(name, value);
             continue;
         }
-        let same = index.find(field);
-        if same.as_ref().is_some_and(|same| same.first < number) {
-            continue;
-        }
-        if same.is_some_and(|same| same.count == 1) {
-            out(name, value);
-            continue;
+        match index.find(field) {
+            Some(same) if same.first < number => continue,
+            Some(same) if same.count > 1 => {}
+            _ => {
+                out(name, value);
+                continue;
+            }
         }
         // RFC 6265 §5.4: a line of Cookie holds pairs, and pairs are joined by a semicolon.
         let separator: &[u8] = if field.eq_ignore_ascii_case(b"cookie") {

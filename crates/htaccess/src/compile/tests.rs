@@ -360,7 +360,7 @@ fn hints() {
     assert_eq!(hint.as_deref(), Some("add Options to the site's `allow_override`"));
 }
 
-/// What such a directive covers is answered with 500, and nothing else.
+/// Requests for what such a directive covers are answered with 500, and no others.
 #[test]
 fn a_directive_that_cannot_be_honoured_is_no_mistake_of_the_file() {
     let compiled = compile(b"SSLCipherSuite HIGH\n", &context());

@@ -3,7 +3,7 @@
 
 use std::future::{Future, poll_fn, ready};
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -293,4 +293,18 @@ impl ContentStore<'_> {
         self.memory.clear();
         Ok(())
     }
+}
+
+/// Runs `wait` until `gone` returns that its result is no longer needed; then returns `None`.
+pub(crate) async fn unless<T>(
+    gone: impl Fn(&mut Context<'_>) -> bool,
+    wait: impl Future<Output = T>,
+) -> Option<T> {
+    let mut wait = pin!(wait);
+    poll_fn(|context| match wait.as_mut().poll(context) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending if gone(context) => Poll::Ready(None),
+        Poll::Pending => Poll::Pending,
+    })
+    .await
 }

@@ -84,17 +84,14 @@ impl Storage {
         // No folder has a NUL in its name.
         let path = CString::new(folder.as_os_str().as_bytes()).unwrap_or_default();
         let free: budget::FreeSpace = Box::new(move || howdah_sys::space::free(&path).ok());
+        let StorageLimits { total, sites, files } = limits;
         // A site that is alone shares with no other.
-        let share = (limits.sites.len() == 1).then_some(u64::MAX);
-        let files = StorageLimits {
-            total: Some(limits.files.unwrap_or(u64::MAX)),
-            sites: vec![share; limits.sites.len()],
-            files: None,
-        };
+        let shares = vec![(sites.len() == 1).then_some(u64::MAX); sites.len()];
+        let files = Some(files.unwrap_or(u64::MAX));
         Storage {
             folder,
-            files: Budget::new(files, Box::new(|| None)),
-            budget: Budget::new(limits, free),
+            files: Budget::new(files, shares, Box::new(|| None)),
+            budget: Budget::new(total, sites, free),
             disk: DiskThreads::default(),
             report,
         }

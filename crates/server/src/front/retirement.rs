@@ -45,7 +45,7 @@ struct RetirementProgress {
     has_begun: bool,
 }
 
-/// What a thread has found when it looked at its connections and requests.
+/// The state of a thread's connections and requests when it looked at them.
 #[derive(Debug, Clone, Default)]
 struct RequestLook {
     /// No connection brings another request, and none has brought one since the look before.

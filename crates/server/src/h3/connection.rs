@@ -42,9 +42,9 @@ const LAST_TURNS: u32 = 4;
 /// The state that the streams of a connection share.
 pub(super) struct H3Shared {
     pub(super) thread: Rc<Thread>,
-    /// The client, or the trusted proxy that the connection belongs to, at the connection's begin.
-    /// The client at the address that it began with. What a packet says of a new one need not be
-    /// true, and the library does not tell when it is proven.
+    /// The client, or the trusted proxy that the connection belongs to, at the address that it
+    /// began with. A packet may bear a new one that is not true, and the library does not tell when
+    /// it is proven.
     pub(super) peer: Rc<Peer>,
     connection: quinn::Connection,
     accepted: Rc<TransportFacts>,

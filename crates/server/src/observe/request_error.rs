@@ -397,7 +397,7 @@ const SILENT: &str = "it sent nothing for longer than `request_timeout`, and tha
 const TAKES_TOO_LITTLE: &str =
     "nothing was taken for `send_timeout`, or less than `send_rate`; the response was broken off";
 const NO_MEMORY: &str = "the responses of this client hold `client_memory` already, and there is \
-    no room for a long line that is replaced; the response was broken off";
+    no room for a large head or a long line that is replaced; the response was broken off";
 const CUT_OFF: &str = "`drain_timeout` is over after a reload or a stop";
 const NOT_BEGUN: &str = "no worker became free within `queue_timeout`";
 

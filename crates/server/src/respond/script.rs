@@ -1,6 +1,6 @@
 //! Answering with a script, which a pool runs.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::os::fd::{AsFd, OwnedFd};
 use std::pin::pin;
 use std::rc::Rc;
@@ -19,7 +19,7 @@ use howdah_site::{DocumentHost, Ruled, Script, Site};
 use super::call::ScriptCall;
 use super::codings::{self, CodingFacts};
 use super::sendfile;
-use crate::body::{Body, BodyError, PAUSE, ReceivedContent, Unchunked};
+use crate::body::{self, Body, BodyError, PAUSE, ReceivedContent, Unchunked};
 use crate::crew::ClientNetwork;
 use crate::observe::{Phase, RequestError, RespondError};
 use crate::pipeline::{Head, RangeRequest, RequestContext, Response, adjust};
@@ -115,7 +115,7 @@ async fn hand_over(
     // A request that still waits is given up as soon as the client closes its side: that makes
     // room in the queue.
     let is_gone = |poll: &mut Context<'_>| context.stream.poll_closed(poll);
-    let mut exchange = match unless(is_gone, dispatch).await? {
+    let mut exchange = match body::unless(is_gone, dispatch).await? {
         Ok(exchange) => exchange,
         Err(refused) => return Some(Err(refused)),
     };
@@ -367,7 +367,7 @@ async fn final_head(
         // A script that sends them without end does not keep the thread: other connections get
         // their turn, and it is told when its client is gone.
         let is_gone = |poll: &mut Context<'_>| context.stream.poll_broken(poll);
-        unless(is_gone, tokio::task::yield_now()).await.ok_or(NoHead::Gone)?;
+        body::unless(is_gone, tokio::task::yield_now()).await.ok_or(NoHead::Gone)?;
     }
 }
 
@@ -393,20 +393,6 @@ fn texts(context: &RequestContext<'_, '_>, function: &str) -> Result<Box<Fields>
 /// The variables, and the notes, that one script may set for directives and the access log. Further
 /// ones are left out.
 const MOST_TEXTS: usize = 1_000;
-
-/// Runs `wait` until `gone` returns that its result is no longer needed; then returns `None`.
-pub(crate) async fn unless<T>(
-    gone: impl Fn(&mut Context<'_>) -> bool,
-    wait: impl Future<Output = T>,
-) -> Option<T> {
-    let mut wait = pin!(wait);
-    poll_fn(|context| match wait.as_mut().poll(context) {
-        Poll::Ready(done) => Poll::Ready(Some(done)),
-        Poll::Pending if gone(context) => Poll::Ready(None),
-        Poll::Pending => Poll::Pending,
-    })
-    .await
-}
 
 /// A worker's head as HTTP. Fields that cannot be sent are left out. A script may name any number
 /// as its status; one that no final response can have becomes 500.

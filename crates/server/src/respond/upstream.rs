@@ -27,7 +27,7 @@ use howdah_http::{Content, Method, Request, ResponseHead, Status, Version, membe
 use howdah_site::{Ruled, Site};
 
 use super::script;
-use crate::body::{Body, BodySource, Duplex};
+use crate::body::{self, Body, BodySource, Duplex};
 use crate::front::Thread;
 use crate::observe::{Phase, RequestError, RespondError};
 use crate::pipeline::{Head, RequestContext, Response, adjust};
@@ -89,7 +89,7 @@ pub(crate) async fn respond(
         RespondError::from(RequestError::upstream(context.situation(), &error))
     };
     let gone = |context: &RequestContext<'_, '_>| RequestError::gone(context.situation());
-    let answered = script::unless(is_gone, exchange).await;
+    let answered = body::unless(is_gone, exchange).await;
     let (head, mut reply) = answered
         .ok_or_else(|| gone(context))?
         .map_err(|failure| failed(context, failure))?;
@@ -122,7 +122,7 @@ async fn final_head(
     while head.status.is_informational() && head.status != Status::SWITCHING_PROTOCOLS {
         context.stream.send_interim(&head).await;
         let is_gone = |poll: &mut std::task::Context<'_>| context.stream.poll_closed(poll);
-        head = match script::unless(is_gone, reply.read_head(expected)).await? {
+        head = match body::unless(is_gone, reply.read_head(expected)).await? {
             Ok(head) => head,
             Err(failure) => return Some(Err(failure)),
         };

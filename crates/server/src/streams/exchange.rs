@@ -212,14 +212,12 @@ impl<S: Stream> StreamExchange<'_, S> {
         let request = &work.request;
         let alternative = self.peer.tls.as_ref().and_then(|tls| tls.alternative(request));
         let date = thread.date();
-        let made = head::response(&response.head, method, promised, &date, alternative.as_deref());
-        let lines = made.headers().iter();
-        let length = lines.map(|(name, value)| name.as_str().len() + value.len()).sum();
         let mut held_head = thread.held_memory(&self.peer);
-        if !held_head.hold_head(length) {
+        if !held_head.hold_head(response.head.get().fields.length()) {
             self.stream.abandon();
             return self.outcome(0, Err(PumpError::Memory));
         }
+        let made = head::response(&response.head, method, promised, &date, alternative.as_deref());
         let priority = priority(work, response);
         let has_content = response.has_content(&work.request);
         if !has_content {

@@ -52,7 +52,7 @@ pub(crate) struct FrontStart {
     pub(crate) admin: Vec<Listener>,
     /// The front's counters, which outlive it.
     pub(crate) counters: Arc<FrontCounters>,
-    /// What was measured of the memory of each site's workers, by
+    /// The measured memory of each site's workers, by
     /// [`MemoryRecord`](howdah_php::MemoryRecord).
     pub(crate) worker_memory: Arc<SharedNumbers>,
     /// The server, with the counters of all fronts.

@@ -60,7 +60,7 @@ pub(super) struct Generation {
     pub(super) phase: GenerationPhase,
     /// The counters of the front, from its start on.
     pub(super) counters: Option<Arc<FrontCounters>>,
-    /// What the front measures of the memory of each site's workers, by
+    /// The memory of each site's workers as the front measures it, by
     /// [`MemoryRecord`](howdah_php::MemoryRecord).
     pub(super) worker_memory: Option<Arc<SharedNumbers>>,
     /// The zygotes that stand by stay while the generation drains: the next generation is on

@@ -34,7 +34,7 @@ pub(crate) struct HeldRelease {
     pub(super) kind: HoldKind,
 }
 
-/// What is served in place of a release.
+/// The release that is served in place of another one, and until when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HoldKind {
     /// The former release, until the link leads to another one.

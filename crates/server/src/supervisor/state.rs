@@ -22,7 +22,7 @@ pub(crate) struct StateFolder {
     pub(crate) folder: OwnedFd,
 }
 
-/// What the starts of a pool's zygotes have found in the place of its state folder.
+/// A pool's state folder as the starts of its zygotes have found it.
 #[derive(Debug, Default)]
 pub(super) struct StateRecord {
     /// The fault at the last start.

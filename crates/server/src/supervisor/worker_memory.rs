@@ -17,10 +17,10 @@ use super::takeover::Handover;
 /// The first word of a line for another program.
 pub(super) const WORD: &str = "worker-memory";
 
-/// What was measured of the memory of a site's workers, with the site's index in the configuration.
+/// The measured memory of a site's workers, with the site's index in the configuration.
 pub(super) type SiteMemory = (usize, MeasuredMemory);
 
-/// What was measured of the memory of a pool's workers.
+/// The measured memory of a pool's workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PoolMeasurement {
     pub(super) pool: String,

@@ -1,4 +1,4 @@
-//! What a former generation has measured of the memory of its workers.
+//! Measurements of workers' memory that a former generation has made.
 
 use std::path::Path;
 

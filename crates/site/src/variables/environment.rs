@@ -53,8 +53,10 @@ impl<'e> ScriptEnvironment<'e> {
     pub fn give(&self, mut out: impl FnMut(&[u8], &[u8])) -> u32 {
         let mut count = 0;
         for (place, (name, _)) in self.env.iter().enumerate() {
-            let same = self.index.find(name).filter(|same| same.first == place);
-            if let Some(same) = same.filter(|same| !self.given.contains(&same.first)) {
+            if let Some(same) = self.index.find(name)
+                && same.first == place
+                && !self.given.contains(&place)
+            {
                 let (name, value) = same.last_line;
                 out(name, value);
                 count += 1;

@@ -70,12 +70,11 @@ pub(super) fn as_read(sent: &Fields, edited: &Fields) -> Fields {
     let mut read = Fields::new();
     let (sent, index) = (LineIndex::of(sent), LineIndex::of(edited));
     for (place, (name, value)) in edited.iter().enumerate() {
-        let same = index.find(name);
-        let are_sent = || {
-            let sent = sent.find(name).map(|same| same.count);
-            same.as_ref().map(|same| same.count) == sent
+        let Some(same) = index.find(name) else {
+            continue;
         };
-        if same.as_ref().is_some_and(|same| same.last == place) || are_sent() {
+        let are_sent = || sent.find(name).is_some_and(|sent| sent.count == same.count);
+        if same.last == place || are_sent() {
             read.push(name, value);
         }
     }

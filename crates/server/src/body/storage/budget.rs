@@ -4,8 +4,6 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::StorageLimits;
-
 /// Returns the free bytes of the file system; `None` if it does not tell.
 pub(super) type FreeSpace = Box<dyn Fn() -> Option<u64> + Send + Sync>;
 
@@ -86,13 +84,15 @@ impl fmt::Debug for Budget {
 }
 
 impl Budget {
-    pub(super) fn new(limits: StorageLimits, free: FreeSpace) -> Budget {
+    /// A budget with the limits `total`, `None` for half of what is `free`, and `sites`, `None` for
+    /// half of what the others leave.
+    pub(super) fn new(total: Option<u64>, sites: Vec<Option<u64>>, free: FreeSpace) -> Budget {
         let site = |limit| SiteBudget { limit, ..SiteBudget::default() };
         let budget = Budget {
-            configured: limits.total,
-            limit: AtomicU64::new(limits.total.unwrap_or(0)),
+            configured: total,
+            limit: AtomicU64::new(total.unwrap_or(0)),
             used: AtomicU64::new(0),
-            sites: limits.sites.into_iter().map(site).collect(),
+            sites: sites.into_iter().map(site).collect(),
             free,
             began: Instant::now(),
             due: AtomicU64::new(0),
@@ -184,12 +184,7 @@ mod tests {
     use super::*;
 
     fn budget(total: Option<u64>, sites: &[Option<u64>], free: u64) -> Budget {
-        let limits = StorageLimits {
-            total,
-            sites: sites.to_vec(),
-            files: None,
-        };
-        Budget::new(limits, Box::new(move || Some(free)))
+        Budget::new(total, sites.to_vec(), Box::new(move || Some(free)))
     }
 
     #[test]

@@ -264,9 +264,11 @@ pub async fn handshake(
     timeout(PATIENCE, connecting).await.expect("the handshake ends")
 }
 
-type Begun = (SendRequest<OpenStreams, Bytes>, tokio::task::JoinHandle<ConnectionError>);
+/// The sender of requests of a connection, and the task that drives it.
+pub type Begun = (SendRequest<OpenStreams, Bytes>, tokio::task::JoinHandle<ConnectionError>);
 
-async fn begin(connection: &quinn::Connection) -> Begun {
+/// Speaks HTTP/3 on a connection.
+pub async fn begin(connection: &quinn::Connection) -> Begun {
     let transport = h3_quinn::Connection::new(connection.clone());
     let (mut driver, sender) =
         h3::client::builder().send_grease(true).build(transport).await.expect("HTTP/3");

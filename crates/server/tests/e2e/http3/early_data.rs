@@ -11,7 +11,7 @@ use h3::client::SendRequest;
 use h3_quinn::OpenStreams;
 use quinn::TransportConfig;
 
-use super::client::{Http3, Reply, reply, settings_with};
+use super::client::{Http3, Reply, begin, reply, settings_with};
 use super::{Served, Special};
 use crate::support::{has_php, wait_until};
 use crate::tls::client::Trust;
@@ -115,11 +115,7 @@ fn ask_twice(client: &Http3, server: SocketAddr, method: &str, target: &str) -> 
     let request = || client.request(method, target, &[]);
     client.run(async {
         let connection = client.begin_early(relay.address).expect("a session for early data");
-        let transport = h3_quinn::Connection::new(connection);
-        let (mut driver, mut sender) = h3::client::new(transport).await.expect("HTTP/3");
-        let driver = tokio::spawn(async move {
-            std::future::poll_fn(|context| driver.poll_close(context)).await
-        });
+        let (mut sender, driver) = begin(&connection).await;
         let stream = send(&mut sender, request()).await;
         // The client's packets are sent meanwhile. The server's first answer waits in the relay.
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -181,11 +177,7 @@ fn early_data_waits_for_the_handshake_of_a_client_that_has_not_proven_its_addres
     let relay = Relay::start(server);
     client.run(async {
         let connection = client.begin_early(relay.address).expect("a session for early data");
-        let transport = h3_quinn::Connection::new(connection);
-        let (mut driver, mut sender) = h3::client::new(transport).await.expect("HTTP/3");
-        let driver = tokio::spawn(async move {
-            std::future::poll_fn(|context| driver.poll_close(context)).await
-        });
+        let (mut sender, driver) = begin(&connection).await;
         let stream = send(&mut sender, client.request("GET", &target, &[])).await;
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert_eq!(runs(&served.site), 0);
@@ -210,11 +202,7 @@ fn recorded_packets_are_not_answered_again() {
     let relay = Relay::start(server);
     let recorded = client.run(async {
         let connection = client.begin_early(relay.address).expect("a session for early data");
-        let transport = h3_quinn::Connection::new(connection.clone());
-        let (mut driver, mut sender) = h3::client::new(transport).await.expect("HTTP/3");
-        let driver = tokio::spawn(async move {
-            std::future::poll_fn(|context| driver.poll_close(context)).await
-        });
+        let (mut sender, driver) = begin(&connection).await;
         let stream = send(&mut sender, client.request("GET", &target, &[])).await;
         while runs(&served.site) == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -57,6 +57,16 @@ fn visit_until_logged(server: &Server, what: &str) {
     });
 }
 
+/// Visits a site until its release `failing` is given up, and waits for the former one.
+fn leads_back(server: &Server, folder: &Folder, site: &str, [failing, former]: [&str; 2]) {
+    visit_until_logged(server, &format!("responses of site {site}"));
+    let why = || told_of_release(folder).unwrap_or_default();
+    wait_until("it is held", || why().contains(&format!("releases/{failing} is not served: ")));
+    assert!(why().contains(&format!("releases/{former} is served until ")), "{}", why());
+    wait_until("the former one answers", || server.get("/").status == 200);
+    serves_all_of(server, former);
+}
+
 #[test]
 fn a_reload_does_not_mix_a_release_that_does_not_start_with_the_former_one() {
     if !has_php() {
@@ -83,14 +93,7 @@ fn a_reload_does_not_mix_a_release_that_does_not_start_with_the_former_one() {
     }
     // A release that fails leads back to the one that was served.
     deploy(&folder, "3");
-    visit_until_logged(&server, "responses of site shop");
-    wait_until("the former release is served", || {
-        told_of_release(&folder).is_some_and(|why| why.contains("releases/3 is not served: "))
-    });
-    wait_until("it answers", || server.get("/").status == 200);
-    serves_all_of(&server, "1");
-    let why = told_of_release(&folder).expect("a reason");
-    assert!(why.contains("releases/1 is served until "), "{why}");
+    leads_back(&server, &folder, "shop", ["3", "1"]);
     server.stop();
 }
 
@@ -140,12 +143,7 @@ fn a_failing_release_leads_back_to_the_last_one_that_has_served_well() {
     serves_all_of(&server, "2");
     server.get("/x.php");
     deploy(&folder, "3");
-    visit_until_logged(&server, "responses of site default");
-    let why = || told_of_release(&folder).unwrap_or_default();
-    wait_until("it is held", || why().contains("releases/3 is not served: "));
-    assert!(why().contains("releases/2 is served until "), "{}", why());
-    wait_until("it is served", || server.get("/").status == 200);
-    serves_all_of(&server, "2");
+    leads_back(&server, &folder, "default", ["3", "2"]);
     server.stop();
 }
 
@@ -169,12 +167,7 @@ fn a_failing_release_does_not_lead_back_to_one_that_has_failed_a_few_times() {
     }
     deploy(&folder, "3");
     server.wait_for_log("releases/3 now, no longer to");
-    visit_until_logged(&server, "responses of site default");
-    let why = || told_of_release(&folder).unwrap_or_default();
-    wait_until("it is held", || why().contains("releases/3 is not served: "));
-    assert!(why().contains("releases/1 is served until "), "{}", why());
-    wait_until("it is served", || server.get("/").status == 200);
-    serves_all_of(&server, "1");
+    leads_back(&server, &folder, "default", ["3", "1"]);
     server.stop();
 }
 
@@ -199,12 +192,7 @@ fn a_reload_that_serves_a_failing_release_leads_back_to_the_former_one() {
     deploy(&folder, "3");
     let (code, told, errors) = Setup::with(&["reload", "--config", file.to_str().unwrap()]).run();
     assert_eq!(code, Some(0), "{told}{errors}");
-    visit_until_logged(&server, "responses of site default");
-    let why = || told_of_release(&folder).unwrap_or_default();
-    wait_until("it is held", || why().contains("releases/3 is not served: "));
-    assert!(why().contains("releases/1 is served until "), "{}", why());
-    wait_until("the former one answers", || server.get("/").status == 200);
-    serves_all_of(&server, "1");
+    leads_back(&server, &folder, "default", ["3", "1"]);
     server.stop();
 }
 
