@@ -91,6 +91,9 @@ pub fn read_port(digits: &[u8]) -> Option<u16> {
     port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0)
 }
 
+/// Parameters of an element. RFC 7239 has four; each is compared with those before it.
+const MOST_PARAMETERS: usize = 16;
+
 /// Appends the elements of one line of Forwarded to `elements`.
 ///
 /// # Errors
@@ -99,15 +102,18 @@ pub fn elements<'v>(value: &'v [u8], elements: &mut Vec<Element<'v>>) -> Result<
     let mut rest = value;
     loop {
         let mut element = Element::default();
-        let mut seen = Vec::new();
+        let mut seen: Vec<&[u8]> = Vec::new();
         // RFC 7239 §4: element = [ pair ] *( ";" [ pair ] ); lists may have empty members.
         loop {
             rest = skip_white(rest);
             if let Some((name, value, after)) = pair(rest)? {
-                if seen.contains(&name.to_ascii_lowercase()) {
+                if seen.iter().any(|former| former.eq_ignore_ascii_case(name)) {
                     return Err("a parameter twice in an element of Forwarded");
                 }
-                seen.push(name.to_ascii_lowercase());
+                if seen.len() == MOST_PARAMETERS {
+                    return Err("an element of Forwarded with more than 16 parameters");
+                }
+                seen.push(name);
                 element.note(name, value);
                 rest = skip_white(after);
             }
@@ -316,6 +322,16 @@ mod tests {
         ] {
             assert!(shown(value).is_err(), "{value}");
         }
+    }
+
+    #[test]
+    fn an_element_has_at_most_16_parameters() {
+        let parameters = |count: usize| {
+            let all: Vec<String> = (0..count).map(|number| format!("p{number}=x")).collect();
+            shown(&format!("for=a,{}", all.join(";"))).map(|found| found.len())
+        };
+        assert_eq!(parameters(16), Ok(2));
+        assert!(parameters(17).is_err());
     }
 
     #[test]

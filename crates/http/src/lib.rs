@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod authority;
+mod connection_names;
 mod fields;
 mod limits;
 mod list;
@@ -40,6 +41,7 @@ pub mod proxy_protocol;
 pub mod range;
 
 pub use authority::check_authority;
+pub use connection_names::ConnectionNames;
 pub use fields::Fields;
 pub use limits::Limits;
 pub use list::members;

@@ -129,7 +129,8 @@ fn heads_that_are_refused() {
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\n", "other than chunked"),
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding:\r\n\r\n", "other than chunked"),
     ];
-    for (head, why) in table {
+    let names = format!("HTTP/1.1 200 OK\r\nConnection: {}\r\n\r\n", "a,".repeat(65));
+    for (head, why) in table.into_iter().chain([(&names[..], "more than 64 names")]) {
         let refusal = parse(head, &Method::Get, &Limits::default()).expect_err(head);
         assert_eq!(refusal.status, Status::BAD_GATEWAY, "{head:?}");
         assert!(refusal.why.contains(why), "{head:?}: {}", refusal.why);

@@ -13,7 +13,7 @@ use super::{
     Framing,
     head::{LineEnd, field_line},
 };
-use crate::{Fields, Limits, Method, Refusal, ResponseHead, Status, members, scan};
+use crate::{ConnectionNames, Fields, Limits, Method, Refusal, ResponseHead, Status, members, scan};
 
 /// A complete head of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,9 +65,8 @@ fn read_head(
         return Ok(None);
     };
     let framing = framing(&line, method, &fields)?;
-    let options = || fields.values(b"connection").flat_map(members);
-    let is_named = |name: &[u8]| options().any(|option| option.eq_ignore_ascii_case(name));
-    let upgrade = match is_named(b"upgrade") {
+    let named = ConnectionNames::of(&fields).map_err(Refusal::bad)?;
+    let upgrade = match named.contain(b"upgrade") {
         true => fields.value(b"upgrade").map(Box::from),
         false => None,
     };
@@ -77,7 +76,7 @@ fn read_head(
         let is = |other: &[u8]| other.eq_ignore_ascii_case(name);
         let ends_here = is(b"connection") || is(b"transfer-encoding");
         // An option takes no field away that is meant for every recipient.
-        if !ends_here && (is(b"content-length") || !is_named(name)) {
+        if !ends_here && (is(b"content-length") || !named.contain(name)) {
             head.fields.push(name, value);
         }
     }
@@ -88,7 +87,7 @@ fn read_head(
         head,
         head_length: line.length + length,
         framing,
-        persistent: !line.is_http10 && framing != Framing::Close && !is_named(b"close"),
+        persistent: !line.is_http10 && framing != Framing::Close && !named.contain(b"close"),
         upgrade,
     }))
 }

@@ -308,8 +308,11 @@ impl StorageState {
 
 impl Drop for StorageState {
     fn drop(&mut self) {
-        // The blocks are free before the budgets say so.
-        drop(self.file.take());
+        // The blocks are free before the budgets say so. A script may have handed its descriptor
+        // to a process that goes on after the request: nothing is left in the file for that.
+        if let Some(file) = self.file.take() {
+            let _ = file.set_len(0);
+        }
         if *self.is_counted.get_mut() {
             self.storage.files.give_back(self.site, 1);
         }
@@ -321,6 +324,20 @@ impl Drop for StorageState {
 mod tests {
     use super::*;
     use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_descriptor_that_outlives_the_request_keeps_no_bytes() {
+        let storage = storage(1000);
+        let file = storage.file(0);
+        file.write(0, vec![1; 60]).unwrap().blocking_recv().unwrap();
+        let kept = File::from(file.for_a_worker().unwrap().unwrap());
+        let shared = file.share();
+        drop(file);
+        assert_eq!(kept.metadata().unwrap().len(), 60, "somebody still has the file");
+        drop(shared);
+        until("the bytes are returned", || storage.usage().1 == 0);
+        assert_eq!(kept.metadata().unwrap().len(), 0);
+    }
 
     fn storage(total: u64) -> Arc<Storage> {
         with_files(total, None)

@@ -76,8 +76,10 @@ pub(crate) async fn respond(
         (false, Some(_)) => Expected::Switch,
         (false, None) => Expected::Content,
     };
+    let head = request_head(&context.client(), rules, upstream, target, length, connection)
+        .map_err(|why| RequestError::head(context.situation(), Status::BAD_REQUEST, why))?;
     let request = ForwardedRequest {
-        head: request_head(&context.client(), rules, upstream, target, length, connection),
+        head,
         content,
         is_idempotent: method.is_idempotent(),
         expected,

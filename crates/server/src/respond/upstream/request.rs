@@ -2,7 +2,7 @@
 
 use howdah_config::Upstream;
 use howdah_http::h1::{RequestConnection, RequestHead};
-use howdah_http::{Fields, Version, members};
+use howdah_http::{ConnectionNames, Version};
 use howdah_site::{ClientRequest, Ruled};
 
 use super::websocket_key::WebsocketKey;
@@ -41,6 +41,9 @@ pub(super) enum ConnectionOptions<'k> {
 }
 
 /// Returns the request's head as mod_proxy_http writes it.
+///
+/// # Errors
+/// Connection lists too many names, which tells why.
 pub(super) fn request_head(
     client: &ClientRequest<'_>,
     ruled: Option<&Ruled>,
@@ -48,11 +51,12 @@ pub(super) fn request_head(
     target: &[u8],
     length: Option<u64>,
     connection: ConnectionOptions<'_>,
-) -> Vec<u8> {
+) -> Result<Vec<u8>, &'static str> {
     let state = ruled.map(|ruled| &ruled.state);
     let method = state.map_or(&client.request().method, |state| &state.method);
     let edited = state.and_then(|state| state.request_fields.as_ref());
     let fields = edited.unwrap_or(&client.request().fields);
+    let named = ConnectionNames::of(fields)?;
     let mut head = RequestHead::new(method, target);
     head.push(b"Host", upstream.authority().as_bytes());
     let (connection, key) = match connection {
@@ -62,7 +66,7 @@ pub(super) fn request_head(
     };
     for (name, value) in fields.iter() {
         let is_key = key.is_some() && name.eq_ignore_ascii_case(b"sec-websocket-key");
-        if !is_key && !is_ours(name, fields) {
+        if !is_key && !is_ours(name) && !named.contain(name) {
             head.push(name, value);
         }
     }
@@ -90,11 +94,10 @@ pub(super) fn request_head(
     // A client of HTTP/2 that wants the fields behind the content says so (RFC 9110 §10.1.4).
     let wants_trailers = client.version() >= Version::Http2
         && fields.value(b"te").is_some_and(|value| value.eq_ignore_ascii_case(b"trailers"));
-    head.finish(connection, wants_trailers)
+    Ok(head.finish(connection, wants_trailers))
 }
 
-/// Returns whether a field is not forwarded: it is one of [`OURS`], or Connection names it.
-fn is_ours(name: &[u8], fields: &Fields) -> bool {
-    let is = |other: &[u8]| other.eq_ignore_ascii_case(name);
-    OURS.iter().any(|ours| is(ours)) || fields.values(b"connection").flat_map(members).any(is)
+/// Returns whether a field is one of [`OURS`].
+fn is_ours(name: &[u8]) -> bool {
+    OURS.iter().any(|ours| ours.eq_ignore_ascii_case(name))
 }

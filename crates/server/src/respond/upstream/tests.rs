@@ -46,7 +46,7 @@ fn the_head_for_an_upstream() {
     };
     let head = request_head(&client, None, &upstream, b"/y?z", Some(5), ConnectionOptions::Close);
     assert_eq!(
-        String::from_utf8(head).unwrap(),
+        String::from_utf8(head.unwrap()).unwrap(),
         "GET /y?z HTTP/1.1\r\nHost: 127.0.0.1:3000\r\nCookie: a=b\r\n\
          X-Forwarded-For: 192.0.2.9, 192.0.2.7\r\n\
          X-Forwarded-Host: site.example:8080\r\nX-Forwarded-Server: site.example\r\n\
