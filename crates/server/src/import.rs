@@ -3,7 +3,12 @@
 
 pub(crate) mod fpm;
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
+
+/// Bytes that a file to import may have.
+const MOST_BYTES: u64 = 4 << 20;
 
 /// The result of an import.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -20,7 +25,14 @@ pub(crate) struct Imported {
 /// # Errors
 /// The reason, as text for the operator.
 fn read(path: &Path) -> Result<String, String> {
-    let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let failed = |error: io::Error| format!("{}: {error}", path.display());
+    let file = File::open(path).map_err(failed)?;
+    let mut bytes = Vec::new();
+    // A device may have no end.
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(format!("{}: is longer than 4 MiB, so it is no configuration", path.display()));
+    }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

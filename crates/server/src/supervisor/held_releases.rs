@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use howdah_config::{Config, RootTemplate};
+use howdah_watch::printed::visible;
 
 use super::Supervisor;
 use super::change::{ChangeCause, WantedPlan};
@@ -57,7 +58,9 @@ impl HeldRelease {
     /// Says for the operator what is served, without the site's name.
     pub(super) fn sentence(&self) -> String {
         let HeldRelease { root, served, refused, why, .. } = self;
-        let (root, served, refused) = (root.display(), served.display(), refused.display());
+        // Names are the tenant's: one with a line feed would make lines of its own.
+        let [root, served, refused] =
+            [root, served, refused].map(|path| visible(&path.display().to_string()));
         let why = why.replace('\n', "; ");
         match self.kind {
             HoldKind::Refused | HoldKind::Waiting => format!(
@@ -206,4 +209,25 @@ impl Supervisor {
 /// The releases that a plan does not serve for a reason that lasts. Those that wait are told apart.
 fn refused(plan: &GenerationPlan) -> impl Iterator<Item = &HeldRelease> {
     plan.held.iter().filter(|one| one.kind != HoldKind::Waiting)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The tenant names the folders of its releases.
+    #[test]
+    fn a_folder_s_name_makes_no_line_of_its_own() {
+        let held = HeldRelease {
+            site: "shop".to_owned(),
+            root: PathBuf::from("/srv/current"),
+            served: PathBuf::from("/srv/3"),
+            refused: PathBuf::from("/srv/4\nsite blog is not ready\x1b[2J"),
+            why: "it has no worker\nfor PHP".to_owned(),
+            kind: HoldKind::Refused,
+        };
+        let sentence = held.sentence();
+        assert!(!sentence.contains(char::is_control), "{sentence:?}");
+        assert!(sentence.contains("it has no worker; for PHP"), "{sentence}");
+    }
 }

@@ -98,6 +98,13 @@ fn a_comment_may_have_any_bytes() {
 }
 
 #[test]
+fn a_file_without_an_end_is_an_error() {
+    let (code, config, told) = Setup::with(&["import", "fpm", "/dev/zero"]).run();
+    assert_eq!((code, config.as_str()), (Some(1), ""));
+    assert!(told.contains("/dev/zero: is longer than 4 MiB"), "{told}");
+}
+
+#[test]
 fn files_without_a_pool_are_an_error() {
     let folder = Folder::new();
     let file = folder.file("php-fpm.conf", "[global]\ninclude = /etc/php/8.2/fpm/pool.d/*.conf\n");
