@@ -18,6 +18,7 @@ use self::files::{configuration, furnish, own};
 use self::users::{Users, processes_of};
 use crate::attack::{Attack, Means};
 use crate::neighbour::{Seen, Visitors};
+use crate::support::turns::IdleGroup;
 use crate::support::{Client, Folder, PATIENCE, Process, Server, Setup, has_php, is_root};
 
 /// Time between two requests of an attacking client.
@@ -232,8 +233,13 @@ impl Scene {
                     .arg(time.as_secs_f64().to_string())
                     .arg(self.folder.path().join("a/loot"))
                     .stdin(Stdio::null())
-                    .output()
+                    .stdout(Stdio::piped())
+                    .stderr(Stdio::piped())
+                    .spawn()
                     .unwrap();
+                let group = IdleGroup::new();
+                group.add(program.id());
+                let program = program.wait_with_output().unwrap();
                 let text = String::from_utf8_lossy(&program.stderr).into_owned();
                 assert!(program.status.success(), "{name}: {text} {:?}", program.stdout);
             }

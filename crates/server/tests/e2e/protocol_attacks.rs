@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use self::attackers::{ALL, Attack, Target};
 use self::visitors::{Seen, Visitors};
 use crate::http3::{Served, configured};
-use crate::support::turns::{stand_back, stand_back_as_session};
+use crate::support::turns::{IdleGroup, stand_back, stand_back_as_session};
 use crate::support::{Folder, has_php, is_root, wait_until};
 use crate::tls::client::{Authority, files};
 
@@ -117,6 +117,8 @@ fn observe(
 struct Attackers {
     program: Child,
     told: BufReader<ChildStdout>,
+    /// Is removed when they have ended.
+    _group: IdleGroup,
 }
 
 impl Attackers {
@@ -132,9 +134,15 @@ impl Attackers {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        let group = IdleGroup::new();
+        group.add(program.id());
         let mut told = BufReader::new(program.stdout.take().unwrap());
         line_with(BEGUN, &mut told);
-        Attackers { program, told }
+        Attackers {
+            program,
+            told,
+            _group: group,
+        }
     }
 
     /// Has them stop. Returns the number of attempts.
