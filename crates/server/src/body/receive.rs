@@ -12,7 +12,7 @@ use howdah_sys::descriptor;
 
 use super::spool::SpoolLimits;
 use super::storage::{NoRoom, StoredFile};
-use crate::net::{ConnectionError, PaceLimit};
+use crate::net::{ConnectionError, HeldMemory, PaceLimit};
 
 /// The protocol's end of a request while there is no response yet.
 pub(crate) trait RequestStream {
@@ -109,6 +109,7 @@ impl ReceivedContent {
             length,
             most: length,
             keep: ContentUse::All(limits),
+            held: None,
         };
         store.write().await?;
         Ok(store.finish())
@@ -176,7 +177,8 @@ pub(crate) enum ContentUse<'l> {
 
 /// Receives the whole content of `request`, if the content is at most `most` bytes long and the
 /// client is not slower than `patience` allows. Afterwards the request's content has a known
-/// length.
+/// length. `held` counts the content that is kept in memory; what the client's account has no room
+/// for is kept in a file.
 ///
 /// # Errors
 /// [`BodyError::Refused`] with 413 for longer content, and the other variants for content that
@@ -187,6 +189,7 @@ pub(crate) async fn receive(
     patience: PaceLimit,
     most: u64,
     keep: ContentUse<'_>,
+    held: Option<&mut HeldMemory<'_>>,
 ) -> Result<ReceivedContent, BodyError> {
     match request.content {
         Content::None => return Ok(ReceivedContent::Memory(Vec::new())),
@@ -200,9 +203,11 @@ pub(crate) async fn receive(
         length: 0,
         most,
         keep,
+        held,
     };
     if let (Content::Length(length), ContentUse::All(limits)) = (request.content, keep)
         && length <= limits.memory as u64
+        && store.has_room(length as usize)
     {
         store.memory.reserve_exact(length as usize);
     }
@@ -237,8 +242,11 @@ const TOO_LARGE: Refusal = Refusal {
     why: "its content is longer than LimitRequestBody allows",
 };
 
+/// Bytes of content in memory that are not counted. Nearly all forms are shorter.
+const SMALL_CONTENT: usize = 4096;
+
 /// Content that is being received.
-struct ContentStore<'l> {
+struct ContentStore<'l, 'h> {
     /// Content that follows the file's.
     memory: Vec<u8>,
     file: Option<StoredFile>,
@@ -246,9 +254,11 @@ struct ContentStore<'l> {
     length: u64,
     most: u64,
     keep: ContentUse<'l>,
+    /// `None` where the memory is not the client's any more.
+    held: Option<&'l mut HeldMemory<'h>>,
 }
 
-impl ContentStore<'_> {
+impl ContentStore<'_, '_> {
     fn push(&mut self, bytes: &[u8]) -> Result<(), BodyError> {
         self.length += bytes.len() as u64;
         if self.length > self.most {
@@ -261,12 +271,19 @@ impl ContentStore<'_> {
     }
 
     /// Returns whether the content in memory is written before more is received.
-    fn should_write(&self, goes_on: bool) -> bool {
+    fn should_write(&mut self, goes_on: bool) -> bool {
         match self.keep {
             ContentUse::Nothing => false,
             ContentUse::All(_) if self.file.is_some() && !goes_on => !self.memory.is_empty(),
-            ContentUse::All(limits) => self.memory.len() > limits.memory,
+            ContentUse::All(limits) => {
+                self.memory.len() > limits.memory || !self.has_room(self.memory.capacity())
+            }
         }
+    }
+
+    /// Counts `bytes` of memory for the client. Returns whether its account has room for them.
+    fn has_room(&mut self, bytes: usize) -> bool {
+        bytes <= SMALL_CONTENT || self.held.as_mut().is_none_or(|held| held.hold(bytes))
     }
 
     fn finish(self) -> ReceivedContent {
@@ -291,6 +308,9 @@ impl ContentStore<'_> {
         self.written += written.count as u64;
         self.memory = written.bytes;
         self.memory.clear();
+        if !self.has_room(self.memory.capacity()) {
+            self.memory = Vec::new();
+        }
         Ok(())
     }
 }

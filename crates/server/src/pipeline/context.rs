@@ -12,7 +12,7 @@ use howdah_site::{ClientRequest, Scratch, Site};
 use crate::body::{BodyError, ContentUse, ReceivedContent, RequestStream};
 use crate::front::{Thread, WallTime};
 use crate::host::ComparedPasswords;
-use crate::net::{PaceLimit, Peer};
+use crate::net::{HeldMemory, PaceLimit, Peer};
 use crate::observe::{ErrorContext, Phase};
 use crate::respond::PreparedResponse;
 
@@ -35,6 +35,8 @@ pub(crate) struct RequestContext<'t, 'c> {
     pub(crate) prepared: Option<Rc<PreparedResponse>>,
     /// The passwords that were compared for the request.
     pub(crate) compared: ComparedPasswords,
+    /// The memory of the content in the client's account; `None` before content is received.
+    pub(crate) content_memory: Option<HeldMemory<'t>>,
     /// Some or all of the content was received and discarded.
     pub(crate) is_content_discarded: bool,
     /// Gets the script's run, where the site's access log tells it.
@@ -114,6 +116,7 @@ impl<'t, 'c> RequestContext<'t, 'c> {
             phase: Cell::new(Phase::Resolving),
             prepared: None,
             compared: ComparedPasswords::default(),
+            content_memory: None,
             is_content_discarded: false,
             run: None,
             script_times: None,
@@ -201,7 +204,10 @@ impl RequestContext<'_, '_> {
             }
             self.phase.set(Phase::ReadingBody);
         }
-        crate::body::receive(self.stream, self.request, self.deadlines.body, most, keep).await
+        let (clients, client) = (self.thread.clients(), self.peer.remote.ip());
+        let held = self.content_memory.get_or_insert_with(|| HeldMemory::of(clients, client));
+        let patience = self.deadlines.body;
+        crate::body::receive(self.stream, self.request, patience, most, keep, Some(held)).await
     }
 }
 

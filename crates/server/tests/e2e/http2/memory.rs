@@ -1,6 +1,8 @@
 //! The memory of the front while clients read nothing.
 
-use super::frames::{DATA, END_HEADERS, END_STREAM, Frames, HEADERS, WINDOW_UPDATE, field, get};
+use super::frames::{
+    DATA, END_HEADERS, END_STREAM, Frames, HEADERS, WINDOW_UPDATE, field, get, head,
+};
 use crate::site::{Options, Site};
 use crate::support::{has_php, wait_until};
 
@@ -70,6 +72,54 @@ fn responses_that_a_client_does_not_take_are_in_files_beyond_its_share_of_memory
             }
             let byte = b'a' + (number % 26) as u8;
             assert!(content == vec![byte; LENGTH as usize], "{} bytes", content.len());
+        }
+    }
+}
+
+/// Content that a client does not send to its end waits, and was counted nowhere.
+#[test]
+fn content_that_a_client_does_not_end_is_in_files_beyond_its_share_of_memory() {
+    const CONNECTIONS: u32 = 60;
+    // A connection sends no more than `connection_window` with them.
+    const STREAMS: u32 = 4;
+    if !has_php() {
+        return;
+    }
+    let options = Options {
+        // Open requests have nearly half of it.
+        limits: "client_memory = \"4M\"",
+        ..Options::default()
+    };
+    let script = "<?php echo crc32(file_get_contents('php://input'));";
+    let site = Site::with(&[("a.php", script)], &options);
+    let content = |number: u32| vec![b'a' + (number % 26) as u8; LENGTH as usize];
+    let before = memory(&site);
+    let mut clients: Vec<Frames> = (0..CONNECTIONS)
+        .map(|_| {
+            let mut frames = Frames::connect(&site, &[]);
+            for number in 0..STREAMS {
+                let stream = 2 * number + 1;
+                frames.send(HEADERS, END_HEADERS, stream, &head("POST", "/a.php"));
+                for piece in content(number)[1..].chunks(16_000) {
+                    frames.send(DATA, 0, stream, piece);
+                }
+            }
+            frames
+        })
+        .collect();
+    wait_until("the content is received", || {
+        let told = site.try_status(&["--json"]).unwrap();
+        let status: serde_json::Value = serde_json::from_str(&told).unwrap();
+        let all = u64::from(CONNECTIONS * STREAMS * LENGTH);
+        status["temporary_files"]["bytes"].as_u64().unwrap() > all / 2
+    });
+    wait_until("little of it is in memory", || memory(&site) < before + (10 << 20));
+    for frames in &mut clients {
+        for number in [0, STREAMS - 1] {
+            frames.send(DATA, END_STREAM, 2 * number + 1, &content(number)[..1]);
+            let sum = frames.next_of(DATA).expect("the sum").payload;
+            let expected = site.ask("POST", "/a.php", &[], &content(number)).body;
+            assert_eq!(sum, expected, "{number}");
         }
     }
 }
