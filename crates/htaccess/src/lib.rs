@@ -44,6 +44,7 @@ mod method_names;
 mod method_set;
 pub mod mistake;
 pub mod module;
+pub mod module_notes;
 pub mod modules;
 #[cfg(test)]
 mod mutation;

@@ -8,6 +8,7 @@ use howdah_http::{Fields, Method, ResponseHead, Status};
 use crate::client::ClientRequest;
 use crate::media_type::MediaType;
 use crate::mistake::Place;
+use crate::module_notes::ModuleNotes;
 use crate::trace::{Trace, TraceEvent};
 use crate::work;
 
@@ -79,23 +80,12 @@ pub struct RequestState {
     /// Whether Options has neither FollowSymLinks nor SymLinksIfOwnerMatch on, without which
     /// mod_rewrite refuses to work.
     pub links_forbidden: bool,
-    /// Notes of mod_rewrite.
-    pub rewriting: RewriteNotes,
+    /// Notes that modules keep for themselves, and for the requests that this one leads to.
+    pub module_notes: ModuleNotes,
     /// Lines for the error log: the place of the directive, and the message.
     pub complaints: Vec<(Option<Arc<Place>>, String)>,
     /// The events that `explain` shows; `None` where it does not run.
     pub trace: Option<Box<Trace>>,
-}
-
-/// Notes of mod_rewrite on a request, kept across its internal redirects.
-#[derive(Clone, Debug, Default)]
-pub struct RewriteNotes {
-    /// Whether a rule with `END` has applied.
-    pub ended: bool,
-    /// Whether the site's own rules have led to the present path.
-    pub by_site: bool,
-    /// The names of the cookies that rules have set.
-    pub cookies: Vec<Box<[u8]>>,
 }
 
 /// The kind of file that a name leads to.

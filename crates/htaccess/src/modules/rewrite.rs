@@ -16,6 +16,7 @@ mod fixup;
 mod flags;
 mod index;
 mod look_ahead;
+mod notes;
 #[cfg(any(test, fuzzing))]
 pub mod properties;
 mod rule;
@@ -36,6 +37,7 @@ use condition::RewriteCondition;
 pub(crate) use directives::DIRECTIVES;
 pub use fixup::{fixup, translate};
 use index::RuleIndex;
+pub use notes::note_path_by_site;
 use rule::RewriteRule;
 
 /// The module's configuration.

@@ -4,6 +4,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use howdah_htaccess::module_notes::{CarryOver, ModuleNotes};
 use howdah_htaccess::modules::core::{ErrorDestination, ErrorDocument, destination};
 use howdah_htaccess::trace::Trace;
 use howdah_htaccess::work::ROUND;
@@ -385,7 +386,8 @@ fn redirected(old: &mut RequestState, args: Option<&[u8]>) -> RequestState {
     {
         fields.push(b"Location", location);
     }
-    old.rewriting.by_site = false;
+    let mut module_notes = ModuleNotes::default();
+    old.module_notes.carry_over(CarryOver::Redirect, &mut module_notes);
     RequestState {
         method: old.method.clone(),
         document_root: Arc::clone(&old.document_root),
@@ -395,7 +397,7 @@ fn redirected(old: &mut RequestState, args: Option<&[u8]>) -> RequestState {
         error_fields: std::mem::take(&mut old.error_fields),
         fields,
         status: old.status,
-        rewriting: std::mem::take(&mut old.rewriting),
+        module_notes,
         complaints: std::mem::take(&mut old.complaints),
         trace: old.trace.take(),
         ..RequestState::default()

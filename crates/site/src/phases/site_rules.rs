@@ -52,9 +52,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         request: &mut PhaseRequest<'r>,
         server: &Rc<ServerSettings>,
     ) -> Result<Option<NewUrl>, PhaseEnd> {
-        let state = &request.tx.state;
-        let is_below = state.is_subrequest && state.rewriting.by_site;
-        let Some(config) = server.rewrite.as_ref().filter(|_| !is_below) else {
+        let Some(config) = &server.rewrite else {
             return Ok(None);
         };
         let mut context = PhaseContext::new(self, &request.path, request.kind);
@@ -117,8 +115,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         request.is_first &= was_dotted;
         let state = &mut request.tx.state;
         state.args = args;
-        // An index file of the new path is no URL that the rules are for.
-        state.rewriting.by_site = true;
+        rewrite::note_path_by_site(state);
         if !state.is_subrequest {
             state.env.set(b"REDIRECT_STATUS", b"200");
             state.env.set(b"REDIRECT_URL", &before);

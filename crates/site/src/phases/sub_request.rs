@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use howdah_htaccess::evaluation_context::SubRequestFacts;
-use howdah_htaccess::transaction::RewriteNotes;
+use howdah_htaccess::module_notes::{CarryOver, ModuleNotes};
 use howdah_htaccess::work::ROUND;
 use howdah_htaccess::{RequestState, Transaction};
 use howdah_http::{Fields, Method, Status};
@@ -95,8 +95,10 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
 }
 
 /// The state of a sub-request at its start (`ap_set_sub_req_protocol`). It takes over the trace,
-/// the complaints and the cookies that rules have set.
+/// the complaints and what modules carry over.
 fn below(from: &mut RequestState) -> RequestState {
+    let mut module_notes = ModuleNotes::default();
+    from.module_notes.carry_over(CarryOver::ToSubRequest, &mut module_notes);
     RequestState {
         method: Method::Get,
         document_root: Arc::clone(&from.document_root),
@@ -108,11 +110,7 @@ fn below(from: &mut RequestState) -> RequestState {
         main_uri: Some(from.uri.clone()),
         trace: from.trace.take(),
         complaints: std::mem::take(&mut from.complaints),
-        rewriting: RewriteNotes {
-            cookies: std::mem::take(&mut from.rewriting.cookies),
-            by_site: from.rewriting.by_site,
-            ..RewriteNotes::default()
-        },
+        module_notes,
         ..RequestState::default()
     }
 }
@@ -122,7 +120,7 @@ fn below(from: &mut RequestState) -> RequestState {
 fn give_back(from: &mut RequestState, to: &mut RequestState) {
     to.trace = from.trace.take();
     to.complaints = std::mem::take(&mut from.complaints);
-    to.rewriting.cookies = std::mem::take(&mut from.rewriting.cookies);
+    from.module_notes.carry_over(CarryOver::FromSubRequest, &mut to.module_notes);
     for cookie in from.error_fields.values(b"set-cookie") {
         to.error_fields.push(b"Set-Cookie", cookie);
     }

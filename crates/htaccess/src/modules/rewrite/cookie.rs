@@ -3,9 +3,10 @@
 use howdah_http::date;
 
 use super::expansion::RewriteError;
+use super::notes;
 use crate::fields::can_be_sent;
 use crate::number;
-use crate::transaction::{RequestState, Transaction};
+use crate::transaction::Transaction;
 use crate::work;
 
 /// Adds `name:value:domain[:minutes[:path[:secure[:httponly[:samesite]]]]]`, once for a name and
@@ -20,9 +21,9 @@ pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), 
     let (Some(name), Some(value), Some(domain)) = (next(), next(), next()) else {
         return Ok(());
     };
-    let cookies = known(&transaction.state);
-    transaction.client.meter().note(work::comparing(cookies, name));
-    if is_set(&transaction.state, name) {
+    let cookies = notes::cookies(&transaction.state);
+    transaction.client.meter().note(work::comparing(cookies.len(), name));
+    if cookies.iter().any(|cookie| **cookie == *name) {
         return Ok(());
     }
     let (minutes, path, secure, http_only, same_site) = (next(), next(), next(), next(), next());
@@ -49,20 +50,9 @@ pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), 
     if !can_be_sent(&line) {
         return Err(RewriteError::BadCookie);
     }
-    transaction.state.rewriting.cookies.push(name.into());
+    notes::note_cookie(&mut transaction.state, name);
     transaction.state.error_fields.push(b"Set-Cookie", &line);
     Ok(())
-}
-
-/// Returns whether a rule has set the cookie already, before an internal redirect or after.
-fn is_set(state: &RequestState, name: &[u8]) -> bool {
-    let set = state.rewriting.cookies.iter().any(|cookie| **cookie == *name);
-    set || state.previous.as_ref().is_some_and(|previous| is_set(previous, name))
-}
-
-/// Returns the number of cookies that rules have set.
-fn known(state: &RequestState) -> usize {
-    state.rewriting.cookies.len() + state.previous.as_deref().map_or(0, known)
 }
 
 fn is_yes(word: Option<&[u8]>, name: &[u8]) -> bool {

@@ -3,7 +3,7 @@
 use howdah_http::Status;
 
 use super::run::{PASS_THROUGH, PROXY, RewriteRun, RulesOutcome};
-use super::{RewriteOptions, RewriteOutcome, trace, url};
+use super::{RewriteOptions, RewriteOutcome, notes, trace, url};
 use crate::escape;
 use crate::evaluation_context::EvaluationContext;
 use crate::fields::can_be_sent;
@@ -43,13 +43,16 @@ pub fn fixup(
 
 /// Rewrites a request by the rules of a site's configuration, before those of any folder. An
 /// [`RewriteOutcome::Internal`] is a path, decoded, of the same request: the rules do not see it
-/// again.
+/// again, nor those of its sub-requests once [`note_path_by_site`](super::note_path_by_site) was
+/// called.
 pub fn translate(
     transaction: &mut Transaction<'_>,
     config: &rewrite::Config,
     context: &mut dyn EvaluationContext,
 ) -> RewriteOutcome {
-    if config.engine != Some(true) || has_ended(&transaction.state) {
+    let state = &transaction.state;
+    let is_below = state.is_subrequest && notes::is_by_site(state);
+    if config.engine != Some(true) || is_below || notes::has_ended(state) {
         return RewriteOutcome::Declined;
     }
     let mut run = RewriteRun::new(transaction, config, context);
@@ -65,12 +68,7 @@ fn standing_off(state: &RequestState, config: &rewrite::Config) -> Option<&'stat
     if is_folder_itself && !config.options.has(RewriteOptions::ALLOW_NO_SLASH) {
         return Some("not applied: the URL of the folder lacks its slash");
     }
-    has_ended(state).then_some("not applied: a rule with END has applied before")
-}
-
-fn has_ended(state: &RequestState) -> bool {
-    let mut states = std::iter::successors(Some(state), |state| state.previous.as_deref());
-    states.any(|state| state.rewriting.ended)
+    notes::has_ended(state).then_some("not applied: a rule with END has applied before")
 }
 
 /// Returns the meaning of the rules' result. `path`: that of a path of this server.

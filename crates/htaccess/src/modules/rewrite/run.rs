@@ -9,6 +9,7 @@ use crate::modules::rewrite::condition::Known;
 use crate::modules::rewrite::expansion::{Expansion, RewriteError};
 use crate::modules::rewrite::index::{MatchingRules, RuleIndex};
 use crate::modules::rewrite::look_ahead::LookAhead;
+use crate::modules::rewrite::notes;
 use crate::modules::rewrite::rule::{RewriteRule, Switches};
 use crate::modules::rewrite::trace;
 use crate::pattern::{Candidates, Captures};
@@ -202,7 +203,9 @@ impl<'a, 'r> RewriteRun<'a, 'r> {
             self.rename(name);
             return Some(RulesOutcome::Changed { escape: true });
         }
-        self.transaction.state.rewriting.ended |= rule.has(Switches::END);
+        if rule.has(Switches::END) {
+            notes::note_end(&mut self.transaction.state);
+        }
         let ends = [Switches::END, Switches::PROXY, Switches::LAST];
         ends.into_iter().any(|switch| rule.has(switch)).then_some(*outcome)
     }

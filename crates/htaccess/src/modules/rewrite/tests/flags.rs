@@ -1,6 +1,7 @@
 //! A table per flag.
 
 use super::{ask, check, outcome};
+use crate::module_notes::CarryOver;
 use crate::transaction::FileKind;
 
 const ON: &str = "RewriteEngine On\n";
@@ -29,13 +30,31 @@ fn last_ends_the_round_and_without_it_rules_go_on() {
 
 #[test]
 fn end_is_remembered_across_internal_redirects() {
-    let first = ask(&format!("{ON}RewriteRule ^x$ /y [END]"), "/x", "");
-    assert!(first.state.rewriting.ended);
     let settings = crate::testing::settings(&format!("{ON}RewriteRule ^ /z"));
-    let again = super::evaluate(&settings, "/y", "", |state| {
-        state.previous = Some(Box::new(first.state));
-    });
-    assert_eq!(again.outcome, "declined");
+    for (way, expected) in
+        [(CarryOver::Redirect, "declined"), (CarryOver::ToSubRequest, "internal /z")]
+    {
+        let mut first = ask(&format!("{ON}RewriteRule ^x$ /y [END]"), "/x", "");
+        let again = super::evaluate(&settings, "/y", "", |state| {
+            first.state.module_notes.carry_over(way, &mut state.module_notes);
+        });
+        assert_eq!(again.outcome, expected, "{way:?}");
+    }
+}
+
+/// A cookie is set once for a client's request, whichever of the requests below it comes first.
+#[test]
+fn a_cookie_is_set_once_across_internal_redirects_and_sub_requests() {
+    let rules = format!("{ON}RewriteRule ^ - [CO=a:b:example.org]");
+    let settings = crate::testing::settings(&rules);
+    for way in [CarryOver::Redirect, CarryOver::ToSubRequest, CarryOver::FromSubRequest] {
+        let mut first = ask(&rules, "/x", "");
+        assert!(first.state.error_fields.value(b"Set-Cookie").is_some());
+        let again = super::evaluate(&settings, "/y", "", |state| {
+            first.state.module_notes.carry_over(way, &mut state.module_notes);
+        });
+        assert_eq!(again.state.error_fields.value(b"Set-Cookie"), None, "{way:?}");
+    }
 }
 
 #[test]
