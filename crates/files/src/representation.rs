@@ -2,8 +2,8 @@
 //! the file's entry.
 
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
+use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -55,20 +55,36 @@ struct ContentDigest {
 
 /// The compressed content of files, which all threads share: each content is compressed and held
 /// once. The key is the plain content itself, by a keyed digest, so a changed file has another key
-/// and equal files have one.
+/// and equal files have one. Where room is needed, the site that has brought the most gives it: a
+/// site with many files takes no other site's place.
 #[derive(Debug)]
 pub struct CompressedCache {
-    /// Bytes in all. Beyond, everything is dropped.
+    /// Bytes in all, each entry with [`ENTRY`] bytes beside its content.
     most: usize,
     keys: [RandomState; 2],
     kept: Mutex<CompressedEntries>,
 }
 
+/// Plain content and a coding.
+type CompressedKey = (ContentDigest, CacheableCoding);
+
 #[derive(Debug, Default)]
 struct CompressedEntries {
-    by_key: HashMap<(ContentDigest, CacheableCoding), Arc<[u8]>>,
+    by_key: HashMap<CompressedKey, Arc<[u8]>>,
+    /// By number of the site.
+    sites: HashMap<usize, SiteShare>,
     bytes: usize,
 }
+
+/// The content that a site has brought.
+#[derive(Debug, Default)]
+struct SiteShare {
+    oldest_first: VecDeque<CompressedKey>,
+    bytes: usize,
+}
+
+/// The memory of an entry without its content: its key, three times, and its places.
+const ENTRY: usize = 256;
 
 impl CompressedCache {
     /// Returns an empty cache with room for `most` bytes.
@@ -102,24 +118,51 @@ impl CompressedCache {
     }
 
     /// Keeps `content`, the content of `of` in `coding`, after [`share`](Self::share) has not found
-    /// it. If there is no room, everything is dropped first. Content larger than the whole cache is
-    /// not kept.
-    pub fn keep(&self, of: &Representation, coding: CacheableCoding, content: &Arc<[u8]>) {
-        let Some(digest) = of.digest.get().filter(|_| content.len() <= self.most) else {
+    /// it. `site` is the number of the site that has brought it. If there is no room, the oldest
+    /// content of the site that has the most is dropped first. Content larger than the whole cache
+    /// is not kept.
+    pub fn keep(
+        &self,
+        site: usize,
+        of: &Representation,
+        coding: CacheableCoding,
+        content: &Arc<[u8]>,
+    ) {
+        let size = content.len() + ENTRY;
+        let Some(digest) = of.digest.get().filter(|_| size <= self.most) else {
             return;
         };
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.bytes + content.len() > self.most {
-            *kept = CompressedEntries::default();
+        if kept.by_key.insert((digest, coding), Arc::clone(content)).is_some() {
+            return; // Equal content, made by two threads at once.
         }
-        if kept.by_key.insert((digest, coding), Arc::clone(content)).is_none() {
-            kept.bytes += content.len();
-        }
+        kept.bytes += size;
+        let share = kept.sites.entry(site).or_default();
+        share.bytes += size;
+        share.oldest_first.push_back((digest, coding));
+        kept.evict(self.most);
     }
 
     fn get(&self, key: (ContentDigest, CacheableCoding)) -> Option<Arc<[u8]>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.by_key.get(&key).cloned()
+    }
+}
+
+impl CompressedEntries {
+    /// Drops content until at most `most` bytes are left.
+    fn evict(&mut self, most: usize) {
+        while self.bytes > most
+            && let Some(share) = self.sites.values_mut().max_by_key(|share| share.bytes)
+        {
+            while self.bytes > most
+                && let Some(key) = share.oldest_first.pop_front()
+                && let Some(content) = self.by_key.remove(&key)
+            {
+                share.bytes -= content.len() + ENTRY;
+                self.bytes -= content.len() + ENTRY;
+            }
+        }
     }
 }
 
@@ -134,11 +177,11 @@ mod tests {
 
     #[test]
     fn compressed_content_is_shared_by_files_of_equal_content() {
-        let cache = CompressedCache::new(100);
+        let cache = CompressedCache::new(10_000);
         let (one, two, other) = (file(), file(), file());
         assert!(cache.find(&one, CacheableCoding::Gzip).is_none());
         assert!(cache.share(&one, CacheableCoding::Gzip, b"same").is_none());
-        cache.keep(&one, CacheableCoding::Gzip, &vec![1; 10].into());
+        cache.keep(0, &one, CacheableCoding::Gzip, &vec![1; 10].into());
         assert!(cache.find(&one, CacheableCoding::Gzip).is_some());
         assert!(cache.find(&one, CacheableCoding::Brotli).is_none());
         assert!(cache.find(&one, CacheableCoding::Zstandard).is_none());
@@ -149,12 +192,12 @@ mod tests {
 
     #[test]
     fn compressed_content_is_bounded() {
-        let cache = CompressedCache::new(25);
+        let cache = CompressedCache::new(2 * (ENTRY + 10) + 5);
         let files: Vec<_> = (0_u8..5).map(|number| (file(), [number])).collect();
         for (file, plain) in &files {
             assert!(cache.share(file, CacheableCoding::Gzip, plain).is_none());
-            cache.keep(file, CacheableCoding::Gzip, &vec![0; 10].into());
-            cache.keep(file, CacheableCoding::Gzip, &vec![0; 10].into());
+            cache.keep(0, file, CacheableCoding::Gzip, &vec![0; 10].into());
+            cache.keep(0, file, CacheableCoding::Gzip, &vec![0; 10].into());
             assert!(cache.find(file, CacheableCoding::Gzip).is_some());
             let held = files
                 .iter()
@@ -163,7 +206,28 @@ mod tests {
         }
         let (large, plain) = (file(), b"large");
         assert!(cache.share(&large, CacheableCoding::Gzip, plain).is_none());
-        cache.keep(&large, CacheableCoding::Gzip, &vec![0; 26].into());
+        cache.keep(0, &large, CacheableCoding::Gzip, &vec![0; 2 * (ENTRY + 10)].into());
         assert!(cache.find(&large, CacheableCoding::Gzip).is_none());
+    }
+
+    #[test]
+    fn a_site_with_many_files_takes_no_place_of_another_site() {
+        let cache = CompressedCache::new(10 * (ENTRY + 10));
+        let keep = |site: usize, number: u32| {
+            let of = file();
+            cache.share(&of, CacheableCoding::Gzip, &number.to_be_bytes());
+            cache.keep(site, &of, CacheableCoding::Gzip, &vec![0; 10].into());
+            of
+        };
+        let is_kept = |of: &Representation| cache.find(of, CacheableCoding::Gzip).is_some();
+        let small: Vec<_> = (0..3).map(|number| keep(1, number)).collect();
+        let many: Vec<_> = (100..1_000).map(|number| keep(2, number)).collect();
+        assert!(small.iter().all(is_kept));
+        assert_eq!(many.iter().filter(|of| is_kept(of)).count(), 7);
+        assert!(many[893..].iter().all(is_kept), "the oldest content makes room");
+        // A site that has more by and by gets its part.
+        let grown: Vec<_> = (0..10).map(|number| keep(1, 10_000 + number)).collect();
+        assert_eq!(many.iter().filter(|of| is_kept(of)).count(), 5);
+        assert!(grown[5..].iter().all(is_kept));
     }
 }

@@ -179,7 +179,7 @@ static bool is_copied(const zend_ini_entry *entry)
 static struct kept *find_kept(const zend_ini_entry *entry)
 {
 	for (size_t i = 0; i < kept_count; i++) {
-		if (kept[i].entry == entry) {
+		if (zend_string_equals(kept[i].entry->name, entry->name)) {
 			return &kept[i];
 		}
 	}

@@ -14,7 +14,8 @@ use crate::open::{self, Lookup};
 
 /// Time for which the kind of a file system is believed: its number may be another's later.
 const BELIEVED: Duration = Duration::from_secs(10);
-/// Kinds that are remembered. Beyond, all are forgotten.
+/// Kinds that are remembered. Beyond, the one that was found out first is forgotten: a folder may
+/// have any number of file systems below it, such as subvolumes of btrfs.
 const MOST_KNOWN: usize = 256;
 
 /// By device: whether its file system may hang, and until when that is believed.
@@ -71,8 +72,10 @@ fn is_remote(device: Device, now: Instant) -> bool {
     {
         return *is_remote;
     }
-    if known.len() >= MOST_KNOWN {
-        known.clear();
+    if known.len() >= MOST_KNOWN
+        && let Some((&first, _)) = known.iter().min_by_key(|(_, (_, until))| *until)
+    {
+        known.remove(&first);
     }
     // The kernel answers without asking any file system.
     let mounts = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
@@ -138,6 +141,18 @@ mod tests {
         // Something else is mounted at the second one.
         assert!(is_local_folder(Path::new("/")) && is_local_folder(Path::new("/proc")));
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_with_many_file_systems_makes_no_others_forgotten() {
+        let (now, number) = (Instant::now(), |minor: usize| (0, 1_000_000 + minor as u32));
+        for minor in 0..=MOST_KNOWN {
+            is_remote(number(minor), now + Duration::from_millis(minor as u64));
+        }
+        let known = KNOWN.lock().unwrap();
+        let known = known.as_ref().unwrap();
+        assert!((MOST_KNOWN / 2..MOST_KNOWN).all(|minor| known.contains_key(&number(minor))));
+        assert!(known.len() <= MOST_KNOWN);
     }
 
     #[test]

@@ -83,7 +83,7 @@ pub(crate) async fn settle(
             FilteredContent::Whole(content) => {
                 let content = content.into();
                 if let Some((representation, coding)) = &kept {
-                    cache.keep(representation, *coding, &content);
+                    cache.keep(place.site, representation, *coding, &content);
                 }
                 content
             }
