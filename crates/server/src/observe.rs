@@ -13,7 +13,7 @@ pub(crate) use self::access_log::{
     AccessLog, AccessLogs, ConnectionFacts, RecordedResponse, RequestRecord, ResolutionNotes,
 };
 pub(crate) use self::counters::{
-    EndedRequest, FrontCounters, Ledger, NO_SITE, SiteErrors, SiteTotals, ThreadCounters, Totals,
+    CountedFigures, FrontCounters, Ledger, NO_SITE, SiteErrors, SiteTotals, ThreadCounters, Totals,
 };
 pub(crate) use self::directive_messages::{DirectiveMessage, RecentMessages};
 pub(crate) use self::histogram::Histogram;

@@ -29,8 +29,8 @@ use crate::body;
 use crate::front::Thread;
 use crate::net::ConnectionError;
 use crate::observe::{
-    AccessLog, ConnectionFacts, EndedRequest, ErrorContext, Phase, RecordedResponse, RequestError,
-    RequestRecord, ResolutionNotes,
+    AccessLog, ConnectionFacts, CountedFigures, ErrorContext, Phase, RecordedResponse,
+    RequestError, RequestRecord, ResolutionNotes,
 };
 use crate::respond::{challenge, file, listing, pool_status, script, script_ranges, upstream};
 
@@ -165,8 +165,8 @@ pub(crate) struct SendOutcome {
     pub(crate) connection: ConnectionFacts,
 }
 
-/// Records a request that has ended: counts it, and writes one line in the access log, and one in
-/// the error log where the content of its response broke off.
+/// Makes the record of a request that has ended. Counts it, and writes its line in the access log,
+/// and one in the error log where the content of its response broke off.
 #[inline]
 pub(crate) fn record(
     thread: &Thread,
@@ -175,35 +175,27 @@ pub(crate) fn record(
     response: RecordedResponse<'_>,
     outcome: SendOutcome,
 ) {
-    let complete = outcome.result.is_ok();
-    let took = arrival.started.elapsed();
-    let ended = EndedRequest {
-        status: response.head.status,
-        bytes: outcome.bytes,
-        took,
-        is_complete: complete,
+    let site = situation.site;
+    let record = RequestRecord {
+        site: site.map_or("-", |site| site.name()),
+        encoded_slashes: site.map_or_else(Default::default, |site| site.config().encoded_slashes),
+        peer: situation.peer,
+        began: arrival.began,
+        took: arrival.started.elapsed(),
+        request: situation.request,
+        response,
+        sent: outcome.bytes,
+        complete: outcome.result.is_ok(),
+        connection: outcome.connection,
     };
-    thread.counters().count(situation.site.map(Site::number), ended);
+    thread.counters().count(site.map(Site::number), CountedFigures::of(&record));
     if let Err(error) = outcome.result
         && let Some(error) = RequestError::content(situation, error)
     {
         thread.report(&error);
     }
-    if let Some(access_log) = thread.access_log(situation.site) {
-        access_log.record(&RequestRecord {
-            site: situation.site.map_or("-", |site| site.name()),
-            encoded_slashes: situation
-                .site
-                .map_or_else(Default::default, |site| site.config().encoded_slashes),
-            peer: situation.peer,
-            began: arrival.began,
-            took,
-            request: situation.request,
-            response,
-            sent: outcome.bytes,
-            complete,
-            connection: outcome.connection,
-        });
+    if let Some(access_log) = thread.access_log(site) {
+        access_log.record(&record);
     }
 }
 

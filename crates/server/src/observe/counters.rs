@@ -20,6 +20,7 @@ use howdah_php::counters::{
 use howdah_sys::memory::SharedNumbers;
 
 pub(crate) use self::totals::{SiteTotals, Totals};
+use super::access_log::RequestRecord;
 use super::protocol_limits::{self, PROTOCOL_LIMITS};
 
 /// Words of a site: see the constants below.
@@ -80,15 +81,27 @@ pub(crate) struct ThreadCounters {
     pools: Box<[PoolCounters]>,
 }
 
-/// A request that has ended, as it is counted.
+/// The figures of a request's record that counters add up.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct EndedRequest {
+pub(crate) struct CountedFigures {
     pub(crate) status: Status,
     /// Bytes of content that the client took.
     pub(crate) bytes: u64,
     pub(crate) took: Duration,
     /// Whether the response was sent completely.
     pub(crate) is_complete: bool,
+}
+
+impl CountedFigures {
+    /// Returns the figures of a request that has ended.
+    pub(crate) fn of(record: &RequestRecord<'_>) -> CountedFigures {
+        CountedFigures {
+            status: record.response.head.status,
+            bytes: record.sent,
+            took: record.took,
+            is_complete: record.complete,
+        }
+    }
 }
 
 /// The responses of a site.
@@ -212,7 +225,7 @@ impl FrontCounters {
 impl ThreadCounters {
     /// Counts a request of the site with this number in the configuration; `None` for no site.
     #[inline]
-    pub(crate) fn count(&self, site: Option<usize>, ended: EndedRequest) {
+    pub(crate) fn count(&self, site: Option<usize>, ended: CountedFigures) {
         let last = self.sites.len() - 1;
         let counters = &self.sites[site.map_or(last, |site| site.min(last))];
         counters.add(REQUESTS, 1);
@@ -316,8 +329,8 @@ fn lane_key(site: &str, lane: &str) -> String {
 mod tests {
     use super::*;
 
-    fn ended(status: Status, bytes: u64) -> EndedRequest {
-        EndedRequest {
+    fn ended(status: Status, bytes: u64) -> CountedFigures {
+        CountedFigures {
             status,
             bytes,
             took: Duration::from_millis(3),
@@ -380,7 +393,7 @@ mod tests {
         let front = front(&["shop"]);
         for milliseconds in [1, 3, 3, 600_000] {
             let took = Duration::from_millis(milliseconds);
-            front.thread(0).count(Some(0), EndedRequest { took, ..ended(Status::OK, 0) });
+            front.thread(0).count(Some(0), CountedFigures { took, ..ended(Status::OK, 0) });
         }
         let mut ledger = Ledger::default();
         ledger.add(front);

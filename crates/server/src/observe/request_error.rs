@@ -321,6 +321,11 @@ impl RequestError {
         }
     }
 
+    /// The paths that the site's directives look at lead through too many symbolic links.
+    pub(crate) fn too_many_links(situation: ErrorContext<'_>) -> RequestError {
+        situation.error(Culprit::Site, Some(Status::INTERNAL_SERVER_ERROR), TOO_MANY_LINKS)
+    }
+
     /// The client has left before it had its response.
     pub(crate) fn gone(situation: ErrorContext<'_>) -> RequestError {
         situation.error_of_client(Culprit::Client, None, situation.closed())
@@ -398,6 +403,9 @@ const TAKES_TOO_LITTLE: &str =
     "nothing was taken for `send_timeout`, or less than `send_rate`; the response was broken off";
 const NO_MEMORY: &str = "the responses of this client hold `client_memory` already, and there is \
     no room for a large head or a long line that is replaced; the response was broken off";
+const TOO_MANY_LINKS: &str = "the paths that are looked at lead through symbolic links, or \
+    MultiViews through folders, that take too many steps, so the request is refused; shorten the \
+    links, or divide the folders";
 const CUT_OFF: &str = "`drain_timeout` is over after a reload or a stop";
 const NOT_BEGUN: &str = "no worker became free within `queue_timeout`";
 

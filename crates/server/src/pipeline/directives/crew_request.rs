@@ -18,8 +18,8 @@ use howdah_site::{
 use crate::crew::{ClientNetwork, CrewFull, JobOrigin};
 use crate::front::FrontShared;
 use crate::host::{ComparedPasswords, FrontHost, user_of};
-use crate::log::Level;
 use crate::net::Peer;
+use crate::observe::{ErrorContext, Phase, RequestError};
 use crate::pipeline::context::{Arrival, RequestContext};
 use crate::respond::{codings, listing};
 
@@ -30,6 +30,7 @@ pub(super) struct CrewRequest {
     request: Request,
     peer: Peer,
     arrival: Arrival,
+    phase: Phase,
     compared: ComparedPasswords,
 }
 
@@ -48,6 +49,7 @@ impl CrewRequest {
             request: context.request.clone(),
             peer: context.peer.clone(),
             arrival: context.arrival,
+            phase: context.phase.get(),
             compared: context.compared.clone(),
         }
     }
@@ -235,13 +237,13 @@ impl CrewRequest {
         if !store.take_too_many_links() {
             return Some(result);
         }
-        let what = format!(
-            "{}: the paths that are looked at lead through symbolic links, or MultiViews through \
-             folders, that take too many steps, so the request is refused; shorten the links, or \
-             divide the folders",
-            self.request.target.escape_ascii()
-        );
-        shared.log.say(Level::Error, Some(site.name()), &what);
+        let situation = ErrorContext {
+            peer: &self.peer,
+            site: Some(site),
+            phase: self.phase,
+            request: &self.request,
+        };
+        RequestError::too_many_links(situation).log(&shared.log);
         None
     }
 }
