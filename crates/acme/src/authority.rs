@@ -27,7 +27,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::failure::{OrderFailure, kind_of, text_of};
 use crate::settings::AcmeSettings;
-use crate::storage::StateFolder;
+use crate::storage::CertificateFolder;
 
 /// Time in which an authority must answer a request.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -42,7 +42,7 @@ pub(crate) struct Authority {
     pub(crate) directory: String,
     connection: AuthorityClient,
     settings: Rc<AcmeSettings>,
-    storage: StateFolder,
+    storage: CertificateFolder,
     /// Whether the external account binding is sent without being asked for.
     binds_at_once: bool,
     account: tokio::sync::Mutex<KnownAccount>,
@@ -67,7 +67,7 @@ impl Authority {
             directory: directory.clone(),
             connection: connection.clone(),
             settings: Rc::clone(settings),
-            storage: StateFolder::new(&settings.state),
+            storage: CertificateFolder::new(&settings.state),
             binds_at_once: is_only,
             account: tokio::sync::Mutex::default(),
         };

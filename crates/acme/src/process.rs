@@ -23,7 +23,7 @@ use crate::message::{self, ChallengeAnswer, ToProcess, ToSupervisor};
 use crate::order::{self, WantedCertificate};
 use crate::schedule::{HeldCertificate, Moment, RenewalWindow, Schedule, ScheduleStep, Validity};
 use crate::settings::AcmeSettings;
-use crate::storage::{StateFolder, date};
+use crate::storage::{CertificateFolder, date};
 
 /// Time in which the front must answer a challenge.
 const FRONT_PATIENCE: Duration = Duration::from_secs(60);
@@ -40,7 +40,7 @@ const LONGEST_MESSAGE: usize = 4096;
 pub fn run(settings: AcmeSettings, channel: SeqPacket) -> Result<(), String> {
     let broken = |error: io::Error| format!("its event loop: {error}");
     let runtime = Builder::new_current_thread().enable_all().build().map_err(broken)?;
-    let storage = StateFolder::new(&settings.state);
+    let storage = CertificateFolder::new(&settings.state);
     let told = |error: io::Error| format!("the state folder: {error}");
     storage.prepare().map_err(told)?;
     let settings = Rc::new(settings);
@@ -86,7 +86,7 @@ pub(crate) enum StepResult {
 /// All certificates, with the schedule that decides on them.
 pub(crate) struct Orders {
     pub(crate) settings: Rc<AcmeSettings>,
-    storage: StateFolder,
+    storage: CertificateFolder,
     authorities: Vec<Rc<Authority>>,
     pub(crate) presenter: Rc<Presenter>,
     began: Instant,
@@ -111,7 +111,7 @@ pub(crate) struct OrderState {
 impl Orders {
     fn new(
         settings: Rc<AcmeSettings>,
-        storage: StateFolder,
+        storage: CertificateFolder,
         authorities: Vec<Authority>,
         presenter: Rc<Presenter>,
         demands: DemandedNames,
@@ -344,7 +344,7 @@ impl Orders {
 fn look_up(
     name: &str,
     settings: &AcmeSettings,
-    storage: &StateFolder,
+    storage: &CertificateFolder,
     presenter: &Presenter,
 ) -> (OrderState, Option<HeldCertificate>) {
     let mut state = OrderState {

@@ -34,7 +34,7 @@ use crate::schedule::Validity;
 
 /// The state folder.
 #[derive(Debug, Clone)]
-pub struct StateFolder {
+pub struct CertificateFolder {
     root: PathBuf,
 }
 
@@ -75,10 +75,10 @@ struct StoredFacts {
     not_after: String,
 }
 
-impl StateFolder {
+impl CertificateFolder {
     /// The folder at `root`, which exists.
-    pub fn new(root: &Path) -> StateFolder {
-        StateFolder { root: root.to_owned() }
+    pub fn new(root: &Path) -> CertificateFolder {
+        CertificateFolder { root: root.to_owned() }
     }
 
     /// Creates the folders within the state folder, and the text for a person.
@@ -378,9 +378,9 @@ mod tests {
 
     const DIRECTORY: &str = "https://ca.example.org/acme/dir";
 
-    fn folder() -> (tempfile::TempDir, StateFolder) {
+    fn folder() -> (tempfile::TempDir, CertificateFolder) {
         let folder = tempfile::tempdir().unwrap();
-        let storage = StateFolder::new(folder.path());
+        let storage = CertificateFolder::new(folder.path());
         storage.prepare().unwrap();
         (folder, storage)
     }

@@ -14,7 +14,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use howdah_htaccess::compile::compile_asking;
-use howdah_htaccess::{CompileContext, Compiled, DirectiveSettings, Mistake, MistakeKind, Place};
+use howdah_htaccess::{
+    CompileContext, Compiled, DirectivePlace, DirectiveSettings, Mistake, MistakeKind,
+};
 use howdah_site::{Site, Sites};
 use howdah_sys::open::{self, Access, Lookup};
 use howdah_sys::stat::Stat;
@@ -178,7 +180,7 @@ impl DirectiveCache {
         let site = self.roots.site(scope, root)?;
         let file = site.htaccess_context(folder).file;
         let mistake = Mistake {
-            place: Place {
+            place: DirectivePlace {
                 file: Arc::clone(&file),
                 line: 1,
                 column: 1,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::merge::SharedConfig;
-use crate::mistake::{Complaint, Place};
+use crate::mistake::{Complaint, DirectivePlace};
 use crate::scope::Scope;
 
 pub use crate::overrides::{CLASSES, Overrides};
@@ -92,7 +92,7 @@ pub struct DirectiveCall<'c> {
     /// Whether a [section](Arguments::Section) begins or ends.
     pub edge: SectionEdge,
     /// The place of the directive.
-    pub place: &'c Place,
+    pub place: &'c DirectivePlace,
     /// The sections around the directive.
     pub scope: &'c Scope<'c>,
 }
@@ -121,7 +121,7 @@ impl DirectiveCall<'_> {
     }
 
     /// Returns the place, to be kept beyond the call.
-    pub fn kept_place(&self) -> Arc<Place> {
+    pub fn kept_place(&self) -> Arc<DirectivePlace> {
         Arc::new(self.place.clone())
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use memchr::{memchr, memchr_iter};
 
 use crate::language::{Item, locate, words};
-use crate::mistake::{Complaint, Mistake, MistakeKind, Place};
+use crate::mistake::{Complaint, DirectivePlace, Mistake, MistakeKind};
 
 /// A file of directives whose lines are shown.
 #[derive(Debug)]
@@ -25,8 +25,8 @@ impl<'s> Excerpt<'s> {
     }
 
     /// Returns the place of a directive.
-    pub(crate) fn place(&self, item: &Item) -> Place {
-        Place {
+    pub(crate) fn place(&self, item: &Item) -> DirectivePlace {
+        DirectivePlace {
             file: self.file.clone(),
             line: item.line,
             column: item.column,
@@ -57,7 +57,7 @@ impl<'s> Excerpt<'s> {
         kind: MistakeKind,
         complaint: Complaint,
     ) -> Mistake {
-        let place = Place { file: self.file.clone(), line, column };
+        let place = DirectivePlace { file: self.file.clone(), line, column };
         Mistake {
             line: self.line(line),
             place,

@@ -74,7 +74,7 @@ pub use client::{ClientRequest, PropertyValues, RequestReads, Unrepeatable};
 pub use compile::{Compiled, compile};
 pub use evaluation_context::EvaluationContext;
 pub use host::Host;
-pub use mistake::{Complaint, Mistake, MistakeKind, Place, Severity};
+pub use mistake::{Complaint, DirectivePlace, Mistake, MistakeKind, Severity};
 pub use scope::CompileContext;
 pub use settings::DirectiveSettings;
 pub use transaction::{RequestState, Transaction};

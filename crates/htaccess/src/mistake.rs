@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// A place in a file of directives.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct DirectivePlace {
     /// The name of the file in messages: a path, or `rules of site NAME`.
     pub file: Arc<str>,
     /// The line, from 1. For a directive with continuation lines, its first.
@@ -33,7 +33,7 @@ pub struct Complaint {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// The place.
-    pub place: Place,
+    pub place: DirectivePlace,
     /// The text of the line, to be shown with a caret.
     pub line: String,
     /// The message.
@@ -188,7 +188,7 @@ impl Complaint {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for DirectivePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.file, self.line, self.column)
     }

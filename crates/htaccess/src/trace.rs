@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::mistake::Place;
+use crate::mistake::DirectivePlace;
 
 /// The events of a request, in order.
 #[derive(Clone, Debug, Default)]
@@ -18,7 +18,7 @@ pub struct TraceEvent {
     /// `resolution`…
     pub step: &'static str,
     /// The place of the directive.
-    pub place: Option<Arc<Place>>,
+    pub place: Option<Arc<DirectivePlace>>,
     /// The directive, or the subject of the step, as a person would write it.
     pub text: String,
     /// Named details in order, such as `subject`, `pattern`, `captures`, `result`.

@@ -7,7 +7,7 @@ use howdah_http::{Fields, Method, ResponseHead, Status};
 
 use crate::client::ClientRequest;
 use crate::media_type::MediaType;
-use crate::mistake::Place;
+use crate::mistake::DirectivePlace;
 use crate::module_notes::ModuleNotes;
 use crate::trace::{Trace, TraceEvent};
 use crate::work;
@@ -83,7 +83,7 @@ pub struct RequestState {
     /// Notes that modules keep for themselves, and for the requests that this one leads to.
     pub module_notes: ModuleNotes,
     /// Lines for the error log: the place of the directive, and the message.
-    pub complaints: Vec<(Option<Arc<Place>>, String)>,
+    pub complaints: Vec<(Option<Arc<DirectivePlace>>, String)>,
     /// The events that `explain` shows; `None` where it does not run.
     pub trace: Option<Box<Trace>>,
 }
@@ -293,7 +293,7 @@ impl<'r> Transaction<'r> {
 
     /// Adds a line for the error log. Where the budget of work is used up, only the place is kept:
     /// from there on every directive fails.
-    pub fn complain(&mut self, place: Option<&Arc<Place>>, what: impl Into<String>) {
+    pub fn complain(&mut self, place: Option<&Arc<DirectivePlace>>, what: impl Into<String>) {
         let meter = self.client.meter();
         if meter.is_exhausted() {
             return meter.blame(place);

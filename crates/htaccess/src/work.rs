@@ -9,7 +9,7 @@ use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::mistake::Place;
+use crate::mistake::DirectivePlace;
 
 /// The limit of the work for one request, and the work that is left.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub struct WorkBudget {
     left: Cell<u64>,
     is_exhausted: Cell<bool>,
     /// The first directive that failed because the budget was used up.
-    place: OnceCell<Option<Arc<Place>>>,
+    place: OnceCell<Option<Arc<DirectivePlace>>>,
     jit: bool,
     counts_places: bool,
     /// Set by another thread when nobody waits for the result any more.
@@ -179,7 +179,7 @@ impl<'b> Meter<'b> {
 
     /// Notes the place of the directive that failed because the budget is used up. Only the first
     /// place counts.
-    pub(crate) fn blame(self, place: Option<&Arc<Place>>) {
+    pub(crate) fn blame(self, place: Option<&Arc<DirectivePlace>>) {
         if let Some(budget) = self.budget {
             budget.place.get_or_init(|| place.cloned());
         }
@@ -187,7 +187,7 @@ impl<'b> Meter<'b> {
 
     /// Returns the place of the directive that failed first because the budget was used up, where
     /// it is known. `None` where no directive failed.
-    pub fn blamed(self) -> Option<Arc<Place>> {
+    pub fn blamed(self) -> Option<Arc<DirectivePlace>> {
         self.budget.and_then(|budget| budget.place.get().cloned().flatten())
     }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use howdah_config::{Config, RootTemplate};
 use howdah_files::DocumentTree;
 use howdah_htaccess::{
-    CompileContext, Complaint, Mistake, MistakeKind, Place, Severity, compile, lint,
+    CompileContext, Complaint, DirectivePlace, Mistake, MistakeKind, Severity, compile, lint,
 };
 use howdah_site::{Site, Sites};
 use howdah_sys::credentials::{self, Identity};
@@ -175,7 +175,7 @@ impl Findings {
 }
 
 fn about_file(context: &CompileContext, kind: MistakeKind, complaint: Complaint) -> Mistake {
-    let place = Place {
+    let place = DirectivePlace {
         file: context.file.clone(),
         line: 1,
         column: 1,

@@ -121,7 +121,7 @@ impl<T: 'static> Crew<T> {
         origin: JobOrigin,
         job: impl FnOnce(&mut T, Arc<AtomicBool>) -> R + Send + 'static,
     ) -> Result<R, CrewFull> {
-        let awaited = Awaited::default();
+        let awaited = AbandonedOnDrop::default();
         let is_abandoned = Arc::clone(&awaited.is_abandoned);
         let (sender, receiver) = oneshot::channel();
         let job = move |tools: &mut T| {
@@ -137,11 +137,11 @@ impl<T: 'static> Crew<T> {
 
 /// Sets its flag when it is dropped.
 #[derive(Default)]
-struct Awaited {
+struct AbandonedOnDrop {
     is_abandoned: Arc<AtomicBool>,
 }
 
-impl Drop for Awaited {
+impl Drop for AbandonedOnDrop {
     fn drop(&mut self) {
         self.is_abandoned.store(true, Ordering::Relaxed);
     }

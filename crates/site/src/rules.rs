@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use howdah_htaccess::modules::core::Options;
 use howdah_htaccess::settings::{ConditionalSection, FilesSection, ServerSettings};
-use howdah_htaccess::{Compiled, DirectiveSettings, Exhausted, Meter, Mistake, MistakeKind, Place};
+use howdah_htaccess::{
+    Compiled, DirectivePlace, DirectiveSettings, Exhausted, Meter, Mistake, MistakeKind,
+};
 
 pub use self::merged_copies::MergedCopies;
 use self::merged_copies::{CountedCopies, FolderMerges};
@@ -179,7 +181,7 @@ fn too_large(above: &Rules, settings: &DirectiveSettings, own: &Compiled) -> Opt
     };
     (copied > most).then(|| {
         let mistake = Mistake {
-            place: Place {
+            place: DirectivePlace {
                 file: Arc::clone(&own.file),
                 line: 1,
                 column: 1,

@@ -106,8 +106,8 @@ pub fn own_variables(
         }
     }
     let edited = ruled.and_then(|ruled| ruled.state.request_fields.as_ref());
-    if let Some(kind) = edited.unwrap_or(&request.fields).value(b"content-type") {
-        out(b"CONTENT_TYPE", kind);
+    if let Some(content_type) = edited.unwrap_or(&request.fields).value(b"content-type") {
+        out(b"CONTENT_TYPE", content_type);
     }
     if let Content::Length(length) = request.content {
         with_number(length, |text| out(b"CONTENT_LENGTH", text));

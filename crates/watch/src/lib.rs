@@ -7,11 +7,11 @@
 
 mod keys;
 mod order;
-mod place;
 pub mod printed;
 mod rates;
 mod screen;
 mod state;
+mod table_position;
 mod tables;
 
 use std::io::{self, IsTerminal};

@@ -8,10 +8,10 @@ use ratatui::widgets::Paragraph;
 
 use crate::keys::{KEYS, KeyAction};
 use crate::order::SiteOrder;
-use crate::place::Place;
 use crate::printed::{size, visible};
 use crate::rates::Rates;
 use crate::state::ShownServer;
+use crate::table_position::TablePosition;
 use crate::tables;
 
 /// The content of the screen.
@@ -27,8 +27,8 @@ pub(crate) struct View {
     /// The site whose workers are shown; `None` for all sites.
     pub(crate) only: Option<String>,
     pub(crate) table: ShownTable,
-    sites: Place,
-    workers: Place,
+    sites: TablePosition,
+    workers: TablePosition,
 }
 
 /// The table in which keys move the selection.
@@ -48,8 +48,8 @@ impl View {
             is_reversed: false,
             only: None,
             table: ShownTable::Sites,
-            sites: Place::default(),
-            workers: Place::default(),
+            sites: TablePosition::default(),
+            workers: TablePosition::default(),
         }
     }
 

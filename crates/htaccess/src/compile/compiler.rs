@@ -6,7 +6,7 @@ use super::{MOST_REMARKS, SECTIONS, arguments, sections, unsupported};
 use crate::directive::{Arguments, DirectiveCall, Overrides, SectionEdge, Support};
 use crate::excerpt::Excerpt;
 use crate::language::{Item, Parsed};
-use crate::mistake::{Complaint, Mistake, MistakeKind, Place, Severity};
+use crate::mistake::{Complaint, DirectivePlace, Mistake, MistakeKind, Severity};
 use crate::near::nearest;
 use crate::registry::{self, Registered};
 use crate::scope::{CompileContext, Scope};
@@ -258,7 +258,7 @@ impl<'c> Compiler<'c> {
         self.keep(mistake);
     }
 
-    pub(super) fn place(&self, item: &Item) -> Place {
+    pub(super) fn place(&self, item: &Item) -> DirectivePlace {
         self.excerpt.place(item)
     }
 

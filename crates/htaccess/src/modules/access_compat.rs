@@ -9,7 +9,7 @@ use crate::evaluation_context::EvaluationContext;
 use crate::host::LookedUp;
 use crate::merge::{Merge, SharedConfig, edit};
 use crate::method_set::MethodSet;
-use crate::mistake::{Complaint, Place};
+use crate::mistake::{Complaint, DirectivePlace};
 use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::network::{BadSubnet, Subnet, in_domain};
 use crate::trace::TraceEvent;
@@ -39,7 +39,7 @@ enum AccessOrder {
 /// One word of `Allow from` or `Deny from`.
 #[derive(Clone, Debug)]
 struct AccessRule {
-    place: Arc<Place>,
+    place: Arc<DirectivePlace>,
     methods: MethodSet,
     clients: ClientTest,
 }

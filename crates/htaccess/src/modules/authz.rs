@@ -12,7 +12,7 @@ use crate::directive::{
 use crate::evaluation_context::EvaluationContext;
 use crate::merge::{Merge, SharedConfig, edit};
 use crate::method_set::MethodSet;
-use crate::mistake::{Complaint, Place};
+use crate::mistake::{Complaint, DirectivePlace};
 use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::transaction::{Denial, Transaction};
 
@@ -128,7 +128,7 @@ pub(crate) enum AuthzDecision<'c> {
     /// Denied to everyone, or to this user.
     Denied {
         /// The outermost container or the only `Require`.
-        place: Option<&'c Arc<Place>>,
+        place: Option<&'c Arc<DirectivePlace>>,
         /// AuthzSendForbiddenOnFailure: a user is answered with 403 and not with 401.
         is_forbidden: bool,
     },

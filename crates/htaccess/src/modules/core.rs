@@ -13,7 +13,7 @@ use howdah_http::Status;
 use crate::evaluation_context::EvaluationContext;
 use crate::expression::StringExpression;
 use crate::merge::Merge;
-use crate::mistake::Place;
+use crate::mistake::DirectivePlace;
 use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::trace::TraceEvent;
 use crate::transaction::Transaction;
@@ -33,8 +33,8 @@ pub struct Config {
     pub accept_path_info: Option<AcceptPathInfo>,
     /// `AddDefaultCharset`: the charset for `text/plain` and `text/html` without one.
     pub default_charset: Option<DefaultCharset>,
-    force_type: Option<(Arc<Place>, Box<[u8]>)>,
-    handler: Option<(Arc<Place>, StringExpression)>,
+    force_type: Option<(Arc<DirectivePlace>, Box<[u8]>)>,
+    handler: Option<(Arc<DirectivePlace>, StringExpression)>,
     /// `SetOutputFilter`: names, separated by `;`.
     pub output_filters: Option<Box<[u8]>>,
     /// `SetInputFilter`: names, separated by `;`.
@@ -157,7 +157,7 @@ pub fn fixup(
     Ok(())
 }
 
-fn applied(name: &str, place: &Arc<Place>, value: &[u8]) -> TraceEvent {
+fn applied(name: &str, place: &Arc<DirectivePlace>, value: &[u8]) -> TraceEvent {
     TraceEvent {
         step: "directive",
         place: Some(place.clone()),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::directive::{Apply, Arguments, Directive, DirectiveCall, Overrides, Support};
 use crate::evaluation_context::EvaluationContext;
 use crate::merge::{Merge, SharedConfig, edit};
-use crate::mistake::{Complaint, Place};
+use crate::mistake::{Complaint, DirectivePlace};
 use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::trace::TraceEvent;
 use crate::transaction::Transaction;
@@ -32,7 +32,7 @@ pub struct Config {
 #[derive(Clone, Debug)]
 struct EnvVariable {
     name: Arc<[u8]>,
-    place: Arc<Place>,
+    place: Arc<DirectivePlace>,
     /// `None` passes on the server's own variable, where it has one.
     value: Option<Arc<[u8]>>,
     /// Whether the server's own variable, where it has one, comes later and replaces this one.

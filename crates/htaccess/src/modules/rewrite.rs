@@ -64,7 +64,7 @@ struct RewriteRules {
 
 /// The place of inherited rules among those of the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Inheritance {
+enum InheritedRules {
     Before,
     After,
 }
@@ -186,16 +186,16 @@ impl Config {
 
     /// Returns the place of the rules of `base`, which is further out; `None` if they are not in
     /// force in this folder.
-    fn inheritance(&self, base: &Config) -> Option<Inheritance> {
+    fn inheritance(&self, base: &Config) -> Option<InheritedRules> {
         let options = self.options_below(base);
         let inherits = |own: RewriteOptions, down: RewriteOptions| {
             options.has(own)
                 || (base.options.has(down) && !options.has(RewriteOptions::IGNORE_INHERIT))
         };
         if inherits(RewriteOptions::INHERIT, RewriteOptions::INHERIT_DOWN) {
-            Some(Inheritance::After)
+            Some(InheritedRules::After)
         } else if inherits(RewriteOptions::INHERIT_BEFORE, RewriteOptions::INHERIT_DOWN_BEFORE) {
-            Some(Inheritance::Before)
+            Some(InheritedRules::Before)
         } else {
             None
         }
@@ -219,8 +219,8 @@ impl Merge for Config {
             RewriteRules::new([&first.rules.list[..], &second.rules.list].concat()).into()
         };
         let rules = match add.inheritance(base) {
-            Some(Inheritance::After) => joined(add, base),
-            Some(Inheritance::Before) => joined(base, add),
+            Some(InheritedRules::After) => joined(add, base),
+            Some(InheritedRules::Before) => joined(base, add),
             None => add.rules.clone(),
         };
         Config {

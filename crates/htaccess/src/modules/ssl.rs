@@ -7,7 +7,7 @@ use howdah_http::{Scheme, ScriptVariables, Status};
 use crate::directive::{Apply, Arguments, Directive, DirectiveCall, Overrides, Support};
 use crate::language::words;
 use crate::merge::{Merge, SharedConfig, edit};
-use crate::mistake::{Complaint, Place};
+use crate::mistake::{Complaint, DirectivePlace};
 use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::trace::TraceEvent;
 use crate::transaction::Transaction;
@@ -16,7 +16,7 @@ use crate::transaction::Transaction;
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// SSLRequireSSL.
-    required: Option<Arc<Place>>,
+    required: Option<Arc<DirectivePlace>>,
     /// SSLOptions StrictRequire: whether SSLRequireSSL holds in spite of `Satisfy Any`.
     strict: Option<bool>,
     /// SSLOptions StdEnvVars.

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::DirectiveSettings;
 use crate::expression::Expression;
-use crate::mistake::Place;
+use crate::mistake::DirectivePlace;
 use crate::pattern::Pattern;
 
 /// `<Files>` or `<FilesMatch>`.
 #[derive(Clone, Debug)]
 pub struct FilesSection {
     /// The place where the section begins.
-    pub place: Arc<Place>,
+    pub place: Arc<DirectivePlace>,
     /// The section's tag, for messages.
     pub text: Box<str>,
     /// The names that the section applies to.
@@ -42,7 +42,7 @@ pub struct ConditionalSection {
 #[derive(Clone, Debug)]
 pub struct Branch {
     /// The place where the section begins.
-    pub place: Arc<Place>,
+    pub place: Arc<DirectivePlace>,
     /// The section's tag, for messages.
     pub text: Box<str>,
     /// The condition; `None` always holds.

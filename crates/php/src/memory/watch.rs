@@ -182,9 +182,9 @@ mod tests {
 
     /// Says once that a limit is smaller.
     #[derive(Debug)]
-    struct Once(Mutex<Option<MemoryFigures>>);
+    struct OneReading(Mutex<Option<MemoryFigures>>);
 
-    impl LimitProbe for Once {
+    impl LimitProbe for OneReading {
         fn smaller(&self) -> Option<MemoryFigures> {
             self.0.lock().unwrap().take()
         }
@@ -195,7 +195,7 @@ mod tests {
         for (less, expected) in [(figures(50, 10), (1, 10)), (figures(90, 60), (0, 50))] {
             let watch = MemoryWatch::default();
             watch.publish(figures(100, 50));
-            watch.probe_with(Arc::new(Once(Mutex::new(Some(less)))));
+            watch.probe_with(Arc::new(OneReading(Mutex::new(Some(less)))));
             let soon = Instant::now() + Duration::from_secs(1);
             assert_eq!([watch.cuts(soon), watch.cuts(soon)], [expected.0; 2]);
             assert_eq!(watch.figures().unwrap().available, expected.1);

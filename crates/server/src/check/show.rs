@@ -103,11 +103,11 @@ pub(crate) fn json(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use howdah_htaccess::{MistakeKind, Place};
+    use howdah_htaccess::{DirectivePlace, MistakeKind};
 
     fn findings() -> Findings {
         let remark = |line: &str, column: u32, kind: MistakeKind, hint: Option<&str>| Mistake {
-            place: Place {
+            place: DirectivePlace {
                 file: "/srv/.htaccess".into(),
                 line: 12,
                 column,
@@ -150,7 +150,7 @@ howdah: 1 .htaccess file: 1 error, 1 warning, 1 note";
     #[test]
     fn names_messages_and_hints_cannot_control_a_terminal() {
         let nasty = "a\u{1b}[31m\u{7}\u{202e}";
-        let place = Place { file: nasty.into(), line: 1, column: 1 };
+        let place = DirectivePlace { file: nasty.into(), line: 1, column: 1 };
         let remark = Mistake {
             place,
             line: nasty.to_owned(),

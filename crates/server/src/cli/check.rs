@@ -21,7 +21,7 @@ use crate::supervisor::upgrade;
 impl CheckArguments {
     pub(super) fn run(self) -> ExitCode {
         let json = self.json;
-        let Looked { name, config, found, for_server } = match self.look() {
+        let CheckedConfig { name, config, found, for_server } = match self.look() {
             Ok(looked) => looked,
             Err(refusal) if json => {
                 say_as_is(&check::json(&Findings::default(), &[], &[refusal.to_string()], &[]));
@@ -52,7 +52,7 @@ impl CheckArguments {
         if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
-    fn look(self) -> Result<Looked, CommandError> {
+    fn look(self) -> Result<CheckedConfig, CommandError> {
         let plan = ServePlan {
             source: self.sites.source()?,
             options: ServeOptions::default(),
@@ -84,7 +84,7 @@ impl CheckArguments {
                 found.warnings.extend(mistakes);
             }
         }
-        Ok(Looked {
+        Ok(CheckedConfig {
             name: plan.source.to_string(),
             config,
             found,
@@ -94,7 +94,7 @@ impl CheckArguments {
 }
 
 /// A configuration that was looked at.
-struct Looked {
+struct CheckedConfig {
     name: String,
     config: Config,
     found: PlanResult,

@@ -57,7 +57,7 @@ struct AvailableMemory {
 
 /// The findings of one look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Look {
+struct MemoryReading {
     figures: MemoryFigures,
     /// A limit is smaller than at the look before.
     is_cut: bool,
@@ -94,13 +94,13 @@ impl AvailableMemory {
 
     /// Reads the present figures: those of the group, or of the machine, with the least memory
     /// available. `None` without `/proc`.
-    fn read(&self) -> Option<Look> {
+    fn read(&self) -> Option<MemoryReading> {
         let machine = of_machine(&fs::read_to_string("/proc/meminfo").ok()?)?;
-        let groups: Vec<Look> = self.groups.iter().filter_map(MemoryGroup::read).collect();
+        let groups: Vec<MemoryReading> = self.groups.iter().filter_map(MemoryGroup::read).collect();
         let figures = groups.iter().map(|look| look.figures);
         let bounded = figures.filter(|group| group.limit < machine.limit);
         let least = bounded.chain([machine]).min_by_key(|figures| figures.available);
-        Some(Look {
+        Some(MemoryReading {
             figures: least.unwrap_or(machine),
             is_cut: groups.iter().any(|look| look.is_cut),
         })
@@ -108,8 +108,8 @@ impl AvailableMemory {
 
     fn publish(&self, watch: &MemoryWatch) {
         match self.read() {
-            Some(Look { figures, is_cut: true }) => watch.publish_smaller(figures),
-            Some(Look { figures, is_cut: false }) => watch.publish(figures),
+            Some(MemoryReading { figures, is_cut: true }) => watch.publish_smaller(figures),
+            Some(MemoryReading { figures, is_cut: false }) => watch.publish(figures),
             None => {}
         }
     }
@@ -143,14 +143,14 @@ impl MemoryGroup {
     }
 
     /// `None` without a limit.
-    fn read(&self) -> Option<Look> {
+    fn read(&self) -> Option<MemoryReading> {
         let limit = self.limit();
         let former = self.limit.swap(limit.unwrap_or(u64::MAX), Ordering::Relaxed);
         let (limit, usage) = (limit?, number(&self.usage)?);
         let stat = fs::read_to_string(self.place.folder.join("memory.stat")).unwrap_or_default();
         let files = cached_files(&stat, self.place.is_unified);
         self.files.store(files, Ordering::Relaxed);
-        Some(Look {
+        Some(MemoryReading {
             figures: of_group(limit, usage, files),
             is_cut: limit < former,
         })

@@ -25,7 +25,7 @@ type ForwardedAddress = (IpAddr, Option<u16>);
 
 /// The client of a request as trusted proxies describe it. `None`: they do not say.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Claim<'f> {
+struct ProxyClaim<'f> {
     address: Option<ForwardedAddress>,
     scheme: Option<Scheme>,
     host: Option<Cow<'f, [u8]>>,
@@ -45,7 +45,7 @@ pub(crate) fn sender(hop: &Peer, request: &mut Request, config: &Config) -> Resu
         all: &config.trusted_proxies,
     };
     let fields = std::mem::take(&mut request.fields);
-    let claim = Claim::read(&fields, hop, trusted, config);
+    let claim = ProxyClaim::read(&fields, hop, trusted, config);
     let applied = claim.map_err(Refusal::bad).and_then(|claim| {
         request.scheme = claim.scheme.unwrap_or(hop.scheme);
         let authority = authority(&claim, request)?;
@@ -82,17 +82,17 @@ impl Trusted<'_> {
     }
 }
 
-impl<'f> Claim<'f> {
+impl<'f> ProxyClaim<'f> {
     fn read(
         fields: &'f Fields,
         hop: &Peer,
         trusted: Trusted<'_>,
         config: &Config,
-    ) -> Result<Claim<'f>, &'static str> {
+    ) -> Result<ProxyClaim<'f>, &'static str> {
         let believed = |field: ForwardedField| config.forwarded_fields.contains(&field);
         let mut claim = if believed(ForwardedField::Forwarded) {
             let lines: Vec<&[u8]> = fields.values(b"forwarded").collect();
-            Claim::of_elements(&lines, trusted)?
+            ProxyClaim::of_elements(&lines, trusted)?
         } else {
             // The last proxy's word: what is before it may be the client's.
             let last = |field: ForwardedField| {
@@ -100,7 +100,7 @@ impl<'f> Claim<'f> {
                 let lines = fields.values(name).filter(|_| believed(field));
                 members_from_the_end(&lines.collect::<Vec<_>>()).next()
             };
-            Claim {
+            ProxyClaim {
                 address: None,
                 scheme: last(ForwardedField::Proto).map(scheme).transpose()?,
                 host: last(ForwardedField::Host).map(Cow::Borrowed),
@@ -126,7 +126,10 @@ impl<'f> Claim<'f> {
 
     /// Reads Forwarded. Scheme and host are those in the element of the client's address, or in the
     /// next one behind that has them.
-    fn of_elements(lines: &[&'f [u8]], trusted: Trusted<'_>) -> Result<Claim<'f>, &'static str> {
+    fn of_elements(
+        lines: &[&'f [u8]],
+        trusted: Trusted<'_>,
+    ) -> Result<ProxyClaim<'f>, &'static str> {
         let mut all: Vec<Element<'f>> = Vec::new();
         // Lines before the client's element may be anything.
         for line in lines {
@@ -135,7 +138,7 @@ impl<'f> Claim<'f> {
         let nodes = all.iter().rev().map(|element| element.node.as_deref());
         let (address, read) = walk(nodes, trusted)?;
         let said = || all[all.len() - read..].iter();
-        Ok(Claim {
+        Ok(ProxyClaim {
             address,
             scheme: match said().find_map(|element| element.proto.as_ref()) {
                 Some(text) => Some(scheme(text)?),
@@ -188,7 +191,7 @@ fn scheme(text: &[u8]) -> Result<Scheme, &'static str> {
 
 /// The authority that replaces the request's own; `None` where the proxies leave it as it is. A
 /// port that is the scheme's usual one is left out.
-fn authority(claim: &Claim<'_>, request: &Request) -> Result<Option<Vec<u8>>, Refusal> {
+fn authority(claim: &ProxyClaim<'_>, request: &Request) -> Result<Option<Vec<u8>>, Refusal> {
     let mut authority = Vec::new();
     match &claim.host {
         Some(host) => check_authority(host, &mut authority).map_err(Refusal::bad)?,

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use howdah_htaccess::Place;
+use howdah_htaccess::DirectivePlace;
 
 /// A message of a directive: the place of the directive, if it has one, and the text.
-pub(crate) type DirectiveMessage = (Option<Arc<Place>>, String);
+pub(crate) type DirectiveMessage = (Option<Arc<DirectivePlace>>, String);
 
 /// The messages that were logged within the last minute. They keep a mistake in a busy site from
 /// filling the log. A line of one site never takes the place of a line of another.
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn a_message_is_repeated_for_another_site_and_after_a_minute() {
         let (mut recent, now) = (RecentMessages::default(), Instant::now());
-        let place = Place {
+        let place = DirectivePlace {
             file: "/srv/.htaccess".into(),
             line: 1,
             column: 1,

@@ -89,10 +89,10 @@ fn parts(
     if is_passing {
         spans.sort_unstable_by_key(|span| span.first);
     }
-    let kind = head.fields.value(b"content-type");
+    let media_type = head.fields.value(b"content-type");
     // A boundary of 64 random bits, which no content contains but by accident.
     let token = RandomState::new().hash_one(spans.len());
-    let plan = Multipart::plan(&spans, length, kind, token);
+    let plan = Multipart::plan(&spans, length, media_type, token);
     head.fields.set(b"Content-Type", &plan.content_type);
     let mut segments = Vec::with_capacity(2 * plan.parts.len() + 1);
     for part in plan.parts {

@@ -201,7 +201,7 @@ async fn hello(
                     return Err(HandshakeFailure::Tls(error));
                 }
                 Err((error, mut alert)) => {
-                    let _ = alert.write_all(&mut Once(socket));
+                    let _ = alert.write_all(&mut AlertSocket(socket));
                     return Err(HandshakeFailure::Tls(error));
                 }
             }
@@ -224,14 +224,14 @@ fn begin(
     mut rest: &[u8],
 ) -> Result<(ServerConnection, Option<Arc<CertificateVariables>>), HandshakeFailure> {
     let mut session = accepted.into_connection(settings).map_err(|(error, mut alert)| {
-        let _ = alert.write_all(&mut Once(socket));
+        let _ = alert.write_all(&mut AlertSocket(socket));
         HandshakeFailure::Tls(error)
     })?;
     let certificate = policy::take_chosen();
     // The first message may have brought early data with it.
     loop {
         if let Err(error) = session.process_new_packets() {
-            let _ = session.write_tls(&mut Once(socket));
+            let _ = session.write_tls(&mut AlertSocket(socket));
             return Err(HandshakeFailure::Tls(error));
         }
         if rest.is_empty() {
@@ -309,9 +309,9 @@ fn alternative(thread: &Thread, peer: &Peer) -> Option<Offer> {
 }
 
 /// Sends an alert to a client to which nothing was sent yet.
-struct Once<'s>(&'s TcpStream);
+struct AlertSocket<'s>(&'s TcpStream);
 
-impl io::Write for Once<'_> {
+impl io::Write for AlertSocket<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.try_write(bytes)
     }

@@ -24,7 +24,7 @@ use rustls::server::{ClientHello, ProducesTickets, ResolvesServerCert, StoresSer
 use rustls::sign::CertifiedKey;
 use rustls::{CipherSuite, ServerConfig, version};
 
-use self::session::{Awaited, NotedSession};
+use self::session::{AwaitedHello, NotedSession};
 use super::certificates::NoCertificate;
 use super::established::EstablishedTls;
 use super::handshake::site_for;
@@ -234,7 +234,7 @@ impl crypto::ServerConfig for Sessions {
         parameters: &TransportParameters,
     ) -> Box<dyn Session> {
         let (session, notes) = self.begin(None, version, parameters);
-        let awaited = self.differ.then(|| Awaited {
+        let awaited = self.differ.then(|| AwaitedHello {
             sessions: Arc::clone(&self),
             version,
             parameters: *parameters,

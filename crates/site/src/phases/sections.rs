@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use howdah_htaccess::Place;
+use howdah_htaccess::DirectivePlace;
 use howdah_htaccess::pattern::Captures;
 use howdah_htaccess::settings::{ConditionalSection, FileNames};
 use howdah_htaccess::trace::TraceEvent;
@@ -172,7 +172,7 @@ fn group_name(rest: &[u8]) -> Option<&[u8]> {
     (is_name && name.iter().all(is_word)).then_some(name)
 }
 
-fn section_event(place: &Arc<Place>, text: &str, applies: bool) -> TraceEvent {
+fn section_event(place: &Arc<DirectivePlace>, text: &str, applies: bool) -> TraceEvent {
     TraceEvent {
         step: "section",
         place: Some(Arc::clone(place)),

@@ -40,7 +40,7 @@ pub struct RemainingDescendants {
 /// # Errors
 /// `/proc` cannot be read.
 pub fn end_descendants(spare: impl Fn(Pid) -> bool) -> io::Result<RemainingDescendants> {
-    let family = Family::read()?;
+    let family = KnownChildren::read()?;
     let mut remaining = RemainingDescendants::default();
     let mut seen = HashSet::new();
     let mut found = family.children(own_pid().number());
@@ -101,18 +101,18 @@ pub fn user(pid: Pid) -> Option<u32> {
 const TICKS: u64 = 100;
 
 /// The children of processes.
-enum Family {
+enum KnownChildren {
     /// The kernel lists them.
     Listed,
     /// All processes of the machine, by their parent.
     Searched(HashMap<u32, Vec<Process>>),
 }
 
-impl Family {
-    fn read() -> io::Result<Family> {
+impl KnownChildren {
+    fn read() -> io::Result<KnownChildren> {
         let own = own_pid();
         if fs::exists(format!("/proc/{own}/task/{own}/children"))? {
-            return Ok(Family::Listed);
+            return Ok(KnownChildren::Listed);
         }
         let mut children: HashMap<u32, Vec<Process>> = HashMap::new();
         for entry in fs::read_dir("/proc")?.flatten() {
@@ -121,13 +121,13 @@ impl Family {
                 children.entry(process.parent).or_default().push(process);
             }
         }
-        Ok(Family::Searched(children))
+        Ok(KnownChildren::Searched(children))
     }
 
     /// The children of a process, in no order. None if the process has ended.
     fn children(&self, parent: u32) -> Vec<Process> {
         match self {
-            Family::Listed => {
+            KnownChildren::Listed => {
                 let threads = fs::read_dir(format!("/proc/{parent}/task"));
                 let threads = threads.into_iter().flatten().flatten();
                 let lists = threads
@@ -140,7 +140,7 @@ impl Family {
                     .collect();
                 numbers.into_iter().filter_map(Process::read).collect()
             }
-            Family::Searched(children) => children.get(&parent).cloned().unwrap_or_default(),
+            KnownChildren::Searched(children) => children.get(&parent).cloned().unwrap_or_default(),
         }
     }
 }
@@ -257,16 +257,16 @@ mod tests {
     fn both_ways_find_the_same_children() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let own = own_pid().number();
-        let has = |family: &Family| {
+        let has = |family: &KnownChildren| {
             family.children(own).iter().any(|process| process.pid.number() == child.id())
         };
-        let listed = Family::Listed;
+        let listed = KnownChildren::Listed;
         if fs::exists("/proc/thread-self/children").unwrap() {
             assert!(has(&listed));
         }
         let parent = Process::read(child.id()).unwrap();
         assert_eq!(parent.parent, own);
-        assert!(has(&Family::Searched(HashMap::from([(own, vec![parent])]))));
+        assert!(has(&KnownChildren::Searched(HashMap::from([(own, vec![parent])]))));
         child.kill().unwrap();
         child.wait().unwrap();
     }

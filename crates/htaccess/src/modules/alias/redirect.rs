@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::target;
 use crate::escape::push_uri;
-use crate::mistake::Place;
+use crate::mistake::DirectivePlace;
 use crate::pattern::{Captures, Pattern};
 use crate::work::{Exhausted, Meter};
 
@@ -12,7 +12,7 @@ use crate::work::{Exhausted, Meter};
 #[derive(Debug)]
 pub(super) struct Redirect {
     /// The place of the directive.
-    pub place: Arc<Place>,
+    pub place: Arc<DirectivePlace>,
     /// The directive as written.
     pub text: Box<str>,
     /// The paths that it is for.

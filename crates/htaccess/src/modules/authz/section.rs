@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::method_set::MethodSet;
-use crate::mistake::{Complaint, Place};
+use crate::mistake::{Complaint, DirectivePlace};
 
 use super::requirement::Requirement;
 
@@ -12,7 +12,7 @@ use super::requirement::Requirement;
 #[derive(Clone, Debug)]
 pub(super) struct RequireSection {
     /// The place of the directive; the default container has none.
-    pub place: Option<Arc<Place>>,
+    pub place: Option<Arc<DirectivePlace>>,
     /// The methods that it is for. Of a container: those of all that it holds.
     pub methods: MethodSet,
     /// `Require not`, `<RequireNone>`.
@@ -46,7 +46,7 @@ pub(super) enum Logic {
 
 impl RequireSection {
     pub(super) fn container(
-        place: Option<Arc<Place>>,
+        place: Option<Arc<DirectivePlace>>,
         logic: Logic,
         is_negated: bool,
     ) -> RequireSection {

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::format::FormatPart;
 use crate::expression::Expression;
-use crate::mistake::Place;
+use crate::mistake::DirectivePlace;
 use crate::pattern::Pattern;
 
 /// One `Header` or `RequestHeader`.
 #[derive(Debug)]
 pub(super) struct HeaderRule {
     /// The place of the directive.
-    pub place: Arc<Place>,
+    pub place: Arc<DirectivePlace>,
     /// The directive as it was written, for messages.
     pub text: Box<str>,
     /// The action.

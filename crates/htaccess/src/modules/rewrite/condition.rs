@@ -10,7 +10,7 @@ use super::template::Template;
 use crate::evaluation_context::EvaluationContext;
 use crate::expression::Expression;
 use crate::host::ProbeKind;
-use crate::mistake::{Complaint, Place};
+use crate::mistake::{Complaint, DirectivePlace};
 use crate::number;
 use crate::pattern::{Captures, Pattern};
 use crate::transaction::FileKind;
@@ -20,7 +20,7 @@ use crate::work::Meter;
 #[derive(Debug)]
 pub(super) struct RewriteCondition {
     /// The place of the directive.
-    pub place: Arc<Place>,
+    pub place: Arc<DirectivePlace>,
     /// The arguments as written.
     pub text: Box<[u8]>,
     /// The test string.
@@ -100,7 +100,7 @@ impl RewriteCondition {
     ///
     /// # Errors
     /// Wrong arguments, with Apache's message.
-    pub fn new(line: &[u8], place: Arc<Place>) -> Result<RewriteCondition, Complaint> {
+    pub fn new(line: &[u8], place: Arc<DirectivePlace>) -> Result<RewriteCondition, Complaint> {
         let words = arguments::split(line).ok_or_else(|| {
             let line = String::from_utf8_lossy(line);
             Complaint::new(format!("RewriteCond: bad argument line '{line}'"))

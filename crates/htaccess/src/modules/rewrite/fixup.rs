@@ -255,15 +255,15 @@ fn force_type(run: &mut RewriteRun<'_, '_>, outcome: RewriteOutcome) -> RewriteO
     if let Some(handler) = run.handler.take() {
         state.handler = Some(handler);
     }
-    let Some(kind) = run.kind.take() else {
+    let Some(media_type) = run.media_type.take() else {
         return outcome;
     };
-    if !can_be_sent(&kind) {
+    if !can_be_sent(&media_type) {
         run.transaction
             .complain(None, "mod_rewrite: a type has control characters in it");
         return RewriteOutcome::Status(Status::INTERNAL_SERVER_ERROR);
     }
-    let mut parameters = kind.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
+    let mut parameters = media_type.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
     state.content_type = parameters.next().map(<[u8]>::to_vec);
     state.charset = parameters
         .find_map(|parameter| parameter.strip_prefix(b"charset="))

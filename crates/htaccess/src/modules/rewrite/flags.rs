@@ -33,7 +33,7 @@ fn one(key: &[u8], value: &[u8], effects: &mut Effects) -> Result<(), String> {
         b"n" | b"next" if !value.is_empty() => effects.rounds = number::clamped(value),
         b"r" | b"redirect" => redirect(value, effects)?,
         b"s" | b"skip" => effects.skip = number::clamped(value).max(0) as usize,
-        b"t" | b"type" => effects.kind = Some(Template::new(value)?),
+        b"t" | b"type" => effects.media_type = Some(Template::new(value)?),
         // Apache takes every flag that begins with a d, known or not.
         [b'd', ..] => {}
         known if switch(known).is_some() => {}
@@ -181,7 +181,7 @@ mod tests {
         let effects =
             read_all("[E=a:1,E=b:%{X},CO=n:v:d,T=text/x,H=php,S=3,N=5,B=& ,BNE=/,BNP]").unwrap();
         assert_eq!((effects.variables.len(), effects.cookies.len()), (2, 1));
-        assert!(effects.kind.is_some() && effects.handler.is_some());
+        assert!(effects.media_type.is_some() && effects.handler.is_some());
         assert_eq!((effects.skip, effects.rounds), (3, 5));
         assert_eq!(effects.escape.only.as_deref(), Some(&b"&"[..]));
         assert_eq!((&effects.escape.never[..], effects.escape.no_plus), (&b"/"[..], true));

@@ -8,14 +8,14 @@ use super::condition::RewriteCondition;
 use super::environment::Assignment;
 use super::flags;
 use super::template::{Escape, Template};
-use crate::mistake::{Complaint, Place};
+use crate::mistake::{Complaint, DirectivePlace};
 use crate::pattern::Pattern;
 
 /// A rule, compiled.
 #[derive(Debug)]
 pub(super) struct RewriteRule {
     /// The place of the directive.
-    pub place: Arc<Place>,
+    pub place: Arc<DirectivePlace>,
     /// Its arguments as written.
     pub text: Box<[u8]>,
     /// Its pattern.
@@ -54,7 +54,7 @@ pub(super) struct Effects {
     /// `CO=`.
     pub cookies: Vec<Template>,
     /// `T=`.
-    pub kind: Option<Template>,
+    pub media_type: Option<Template>,
     /// `H=`.
     pub handler: Option<Template>,
     /// `S=`: the number of rules that are skipped.
@@ -72,7 +72,7 @@ impl Default for Effects {
             status: 302,
             variables: Vec::new(),
             cookies: Vec::new(),
-            kind: None,
+            media_type: None,
             handler: None,
             skip: 0,
             rounds: MAX_ROUNDS,
@@ -150,7 +150,7 @@ impl RewriteRule {
     /// Wrong arguments, with Apache's message.
     pub fn new(
         line: &[u8],
-        place: Arc<Place>,
+        place: Arc<DirectivePlace>,
         conditions: Vec<Arc<RewriteCondition>>,
     ) -> Result<RewriteRule, Complaint> {
         let words = arguments::split(line).ok_or_else(|| {
@@ -225,7 +225,7 @@ impl RewriteRule {
 
 impl Effects {
     fn templates(&self) -> impl Iterator<Item = &Template> {
-        let others = [&self.kind, &self.handler];
+        let others = [&self.media_type, &self.handler];
         self.variables
             .iter()
             .filter_map(Assignment::template)

@@ -30,7 +30,7 @@ pub(super) struct RewriteRun<'a, 'r> {
     /// The status of a redirect (`r->status`).
     pub status: u16,
     /// The media type of `T=`.
-    pub kind: Option<Vec<u8>>,
+    pub media_type: Option<Vec<u8>>,
     /// The handler of `H=`.
     pub handler: Option<Vec<u8>>,
     /// File name and PATH_INFO, where there is any.
@@ -90,7 +90,7 @@ impl<'a, 'r> RewriteRun<'a, 'r> {
             config,
             original: None,
             original_args: None,
-            kind: None,
+            media_type: None,
             handler: None,
             joined: Vec::new(),
             is_stale: true,

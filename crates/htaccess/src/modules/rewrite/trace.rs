@@ -99,7 +99,7 @@ fn event(
     step: &'static str,
     name: &str,
     arguments: &[u8],
-    place: &std::sync::Arc<crate::mistake::Place>,
+    place: &std::sync::Arc<crate::mistake::DirectivePlace>,
     facts: Vec<(&'static str, String)>,
     outcome: impl Into<String>,
 ) -> TraceEvent {

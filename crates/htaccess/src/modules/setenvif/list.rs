@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use crate::expression::Expression;
-use crate::mistake::Place;
+use crate::mistake::DirectivePlace;
 use crate::pattern::{Pattern, PatternSet};
 
 /// Rules in the order in which they were written.
@@ -21,7 +21,7 @@ pub(super) struct SetEnvIfList {
 /// One directive, or several that follow each other and differ in their variables only.
 #[derive(Clone, Debug)]
 pub(super) struct SetEnvIfRule {
-    pub place: Arc<Place>,
+    pub place: Arc<DirectivePlace>,
     pub test: AttributeTest,
     pub variables: Vec<SetVariable>,
 }

@@ -196,8 +196,8 @@ fn response_field(out: &mut Vec<u8>, name: &str, record: &RequestRecord<'_>) {
     }
     let found = head.fields.value(name.as_bytes());
     if name.eq_ignore_ascii_case("content-type") {
-        let kind = found.and_then(|found| found.split(|byte| b"; \t".contains(byte)).next());
-        return optional(out, kind);
+        let media_type = found.and_then(|found| found.split(|byte| b"; \t".contains(byte)).next());
+        return optional(out, media_type);
     }
     optional(out, found);
 }

@@ -7,7 +7,7 @@ use super::{process_manager, since};
 use crate::status::PoolSnapshot;
 
 /// A family of metrics.
-struct Family {
+struct FpmMetric {
     name: &'static str,
     kind: &'static str,
     help: &'static str,
@@ -16,70 +16,70 @@ struct Family {
 }
 
 /// The families in php-fpm's order, after the first one, whose help names the pool.
-const FAMILIES: [Family; 11] = [
-    Family {
+const FAMILIES: [FpmMetric; 11] = [
+    FpmMetric {
         name: "start_since",
         kind: "counter",
         help: "The number of seconds since FPM has started.",
         value: |pool, now| since(pool.counted_since, now),
     },
-    Family {
+    FpmMetric {
         name: "accepted_connections",
         kind: "counter",
         help: "The number of requests accepted by the pool.",
         value: |pool, _| pool.requests,
     },
-    Family {
+    FpmMetric {
         name: "listen_queue",
         kind: "gauge",
         help: "The number of requests in the queue of pending connections.",
         value: |pool, _| pool.queue as u64,
     },
-    Family {
+    FpmMetric {
         name: "max_listen_queue",
         kind: "counter",
         help: "The maximum number of requests in the queue of pending connections since FPM has \
                started.",
         value: |pool, _| pool.most_queued as u64,
     },
-    Family {
+    FpmMetric {
         name: "listen_queue_length",
         kind: "gauge",
         help: "The size of the socket queue of pending connections.",
         value: |pool, _| pool.queue_limit as u64,
     },
-    Family {
+    FpmMetric {
         name: "idle_processes",
         kind: "gauge",
         help: "The number of idle processes.",
         value: |pool, _| pool.idle as u64,
     },
-    Family {
+    FpmMetric {
         name: "active_processes",
         kind: "gauge",
         help: "The number of active processes.",
         value: |pool, _| pool.active as u64,
     },
-    Family {
+    FpmMetric {
         name: "total_processes",
         kind: "gauge",
         help: "The number of idle + active processes.",
         value: |pool, _| pool.workers.len() as u64,
     },
-    Family {
+    FpmMetric {
         name: "max_active_processes",
         kind: "counter",
         help: "The maximum number of active processes since FPM has started.",
         value: |pool, _| pool.most_active as u64,
     },
-    Family {
+    FpmMetric {
         name: "max_children_reached",
         kind: "counter",
         help: "The number of times, the process limit has been reached, when pm tries to start \
                more children.",
         value: |pool, _| pool.exhausted,
     },
-    Family {
+    FpmMetric {
         name: "slow_requests",
         kind: "counter",
         help: "The number of requests that exceeded your 'request_slowlog_timeout' value.",

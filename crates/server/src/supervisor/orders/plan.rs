@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use howdah_acme::storage::StateFolder;
+use howdah_acme::storage::CertificateFolder;
 use howdah_acme::{AcmeSettings, ChallengeKind, names, read_roots};
 use howdah_config::{Acme, AcmeChallenge, CertificateSource, Config, HostPattern, SiteSettings};
 use howdah_sys::credentials::Identity;
@@ -97,7 +97,7 @@ impl OrderPlan {
         let mut names: Vec<String> =
             site.hosts.iter().map(ToString::to_string).filter(wanted).collect();
         if config.acme.is_on_demand(site) {
-            match StateFolder::new(&self.settings.state).valid_names(SystemTime::now()) {
+            match CertificateFolder::new(&self.settings.state).valid_names(SystemTime::now()) {
                 Ok(found) => names.extend(
                     found.into_iter().filter(|name| self.is_for_on_demand(config, site, name)),
                 ),
@@ -120,7 +120,7 @@ impl OrderPlan {
     /// # Errors
     /// The mistake in the certificate, for the operator.
     pub(crate) fn stored_one(&self, name: &str) -> Result<Option<PairText>, String> {
-        let stored = match StateFolder::new(&self.settings.state).certificate(name) {
+        let stored = match CertificateFolder::new(&self.settings.state).certificate(name) {
             Ok(Some(stored)) => stored,
             Ok(None) => return Ok(None),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),

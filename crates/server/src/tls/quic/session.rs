@@ -21,11 +21,11 @@ pub(super) struct NotedSession {
     pub(super) notes: Arc<Notes>,
     /// The choice of the settings, until the client's first message is complete; `None` also where
     /// no site has demands of its own.
-    pub(super) awaited: Option<Awaited>,
+    pub(super) awaited: Option<AwaitedHello>,
 }
 
 /// A session whose first message is not complete.
-pub(super) struct Awaited {
+pub(super) struct AwaitedHello {
     pub(super) sessions: Arc<Sessions>,
     pub(super) version: u32,
     pub(super) parameters: TransportParameters,
@@ -33,7 +33,7 @@ pub(super) struct Awaited {
     pub(super) message: Vec<u8>,
 }
 
-impl Awaited {
+impl AwaitedHello {
     /// Takes bytes of the first message. Returns whether the message is complete.
     fn take(&mut self, bytes: &[u8]) -> bool {
         self.message.extend_from_slice(bytes);
@@ -78,7 +78,7 @@ impl NotedSession {
             return Ok(false);
         }
         if let Some(site) = awaited.own_site() {
-            let Awaited { sessions, version, parameters, .. } = &awaited;
+            let AwaitedHello { sessions, version, parameters, .. } = &awaited;
             (self.session, self.notes) = sessions.begin(Some(site), *version, parameters);
         }
         self.session.read_handshake(&awaited.message)

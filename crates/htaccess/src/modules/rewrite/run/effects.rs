@@ -126,8 +126,9 @@ impl RewriteRun<'_, '_> {
             let text = template.expand_escaped(&expansion, context, escape)?;
             Ok(Some(text.to_ascii_lowercase()).filter(|text| !text.is_empty()))
         };
-        let (kind, handler) = (forced(&rule.effects.kind)?, forced(&rule.effects.handler)?);
-        self.kind = kind.or(self.kind.take());
+        let (media_type, handler) =
+            (forced(&rule.effects.media_type)?, forced(&rule.effects.handler)?);
+        self.media_type = media_type.or(self.media_type.take());
         self.handler = handler.or(self.handler.take());
         Ok(())
     }
