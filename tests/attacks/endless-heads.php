@@ -2,7 +2,7 @@
 /*
  * Sends interim responses without end.
  *
- * Attacker: a script sends 103 again and again and never comes to its answer, to clients that read as fast as they can,
+ * Attacker: a script sends 103 again and again and never its answer, to clients that read as fast as they can,
  *   that know no interim responses (HTTP/1.0), and that read nothing (HTTP/2).
  * Must not happen: a thread of the front does nothing but send them; the front keeps them in memory.
  * Checked: site B's answers; the front is the same process; its memory while the clients wait.

@@ -304,7 +304,7 @@ impl DirectiveCache {
         }
     }
 
-    /// Has the threads let go of the owner's rules.
+    /// Makes the threads let go of the owner's rules.
     fn note_eviction(&self, owner: Owner) {
         let mut evicted = lock(&self.evicted);
         evicted.insert(owner, self.evictions.fetch_add(1, Ordering::Relaxed) + 1);

@@ -83,7 +83,8 @@ impl FileStore {
         self.read_with_stat(absolute).map(|(content, _)| content)
     }
 
-    /// As [`read_path`](Self::read_path), with the state of the file that was read.
+    /// Reads as [`read_path`](Self::read_path) does. Also returns the state of the file that was
+    /// read.
     pub(crate) fn read_with_stat(&mut self, absolute: &[u8]) -> Option<(Arc<[u8]>, Stat)> {
         let name = CString::new(absolute).ok()?;
         let present = self.stat_path(&name, true)?;

@@ -76,7 +76,8 @@ impl OpenRoot {
         OpenRoot::by_way(name, symlinks, disk).map(|(root, _)| root)
     }
 
-    /// As [`OpenRoot::without_directives`]; also returns whether each link on the way is root's.
+    /// Opens as [`OpenRoot::without_directives`] does. Also returns whether each link on the way is
+    /// root's.
     fn by_way(name: &Path, symlinks: Symlinks, disk: &Disk) -> Result<(OpenRoot, bool), Obstacle> {
         let path = CString::new(name.as_os_str().as_bytes()).map_err(|_| Obstacle::Missing)?;
         let opened = || {

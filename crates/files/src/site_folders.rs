@@ -18,7 +18,7 @@ pub struct SiteFolders {
 #[derive(Debug, Clone, Default)]
 struct FolderOwners {
     own: Vec<RootName>,
-    /// Those that the configuration puts around it.
+    /// The sites that the configuration puts around it.
     around: Vec<RootName>,
 }
 

@@ -65,7 +65,7 @@ struct WatchedFolder {
 type Places = HashMap<u32, HashSet<Rc<[u8]>>>;
 
 impl Watches {
-    /// At most `limit` folders.
+    /// Returns no watches, with room for `limit` folders.
     pub(crate) fn new(limit: usize) -> Watches {
         Watches {
             inotify: (limit > 0).then(Inotify::new).and_then(Result::ok),

@@ -8,7 +8,7 @@ use crate::transaction::Transaction;
 /// The evaluation of one request, as its directives see it: the way to the [`Host`], what is known
 /// of the request's own files, and sub-requests.
 pub trait EvaluationContext {
-    /// Returns the outside.
+    /// Returns the host of the evaluation.
     fn host(&mut self) -> &mut dyn Host;
 
     /// Returns what is at an absolute path, links followed; `None` if nothing is there. Cheaper

@@ -1,11 +1,11 @@
-//! The outside, as pure code sees it: the file system, passwords, the name service, the clock.
+//! The host, as pure code sees it: the file system, passwords, the name service, the clock.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::client::Unrepeatable;
 
-/// Every question that evaluating directives asks of the outside.
+/// Every question that evaluating directives asks of the host.
 ///
 /// The server implements it; tests implement as much as they need. Without an implementation of its
 /// own, a question gets the answer of a host that knows nothing. Answers may come from caches,

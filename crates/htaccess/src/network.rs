@@ -147,7 +147,7 @@ fn mask_of(text: &[u8]) -> Result<u32, BadSubnet> {
     Ok(mask.to_bits())
 }
 
-/// From 1 to `width`.
+/// Reads the number of a network's bits, from 1 to `width`.
 fn bits(text: &[u8], width: u32) -> Result<u32, BadSubnet> {
     let bits = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
     bits.filter(|bits| (1..=width).contains(bits)).ok_or(BadSubnet::BadMask)

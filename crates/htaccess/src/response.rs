@@ -85,7 +85,7 @@ pub(crate) fn choose_filters(
     filter::choose(tx, &in_force, context, head, length)
 }
 
-/// Returns whether [`respond`] may take long for a head of so many fields: there are patterns or
+/// Returns whether [`respond`] may take long for a head of `fields` fields: there are patterns or
 /// expressions to evaluate, or many fields or media types to compare.
 pub fn may_take_long(settings: &DirectiveSettings, fields: usize) -> bool {
     settings

@@ -56,7 +56,7 @@ macro_rules! settings {
                     })*
             }
 
-            /// As [`merge`](DirectiveSettings::merge); the work is counted.
+            /// Merges as [`merge`](DirectiveSettings::merge) does, and counts the work.
             ///
             /// # Errors
             /// Where it is too much.

@@ -51,13 +51,13 @@ pub const MERGING: u64 = 16;
 /// Steps of one rule, condition or field, beside its patterns.
 pub const RULE: u64 = 8;
 
-/// Returns the steps of comparing `name` with the names of so many fields or variables.
+/// Returns the steps of comparing `name` with the names of `fields` fields or variables.
 #[inline]
 pub fn comparing(fields: usize, name: &[u8]) -> u64 {
     fields as u64 * (1 + name.len() as u64 / 32) / 2
 }
 
-/// Returns the steps of copying or looking at so many bytes.
+/// Returns the steps of copying or looking at `length` bytes.
 #[inline]
 pub fn bytes(length: usize) -> u64 {
     length as u64 / 16

@@ -43,7 +43,7 @@ pub struct CertificateVariables {
 pub enum ScriptVariables {
     /// The name that the client asked for.
     ServerName,
-    /// Those of the connection and of the client's certificate.
+    /// The variables of the connection and of the client's certificate.
     Connection,
     /// All that mod_ssl gives, also those of the server's certificate.
     All,

@@ -46,7 +46,7 @@ impl IdleSet<'_> {
         self.doze(worker, wake, stop, wait)
     }
 
-    /// As [`IdleSet::sleep`], for a surplus worker, which sleeps even if the queue is not empty.
+    /// Sleeps as [`IdleSet::sleep`] does, for a surplus worker, also if the queue is not empty.
     /// `still` is called again after the announcement: if several workers find out at the same time
     /// that they are surplus, not more of them sleep than should.
     ///

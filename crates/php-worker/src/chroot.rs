@@ -58,7 +58,8 @@ impl PoolRoot {
         })
     }
 
-    /// As [`PoolRoot::enter`], and enters the pool's working directory, if there is one.
+    /// Enters as [`PoolRoot::enter`] does, then enters the pool's working directory, if there is
+    /// one.
     ///
     /// # Errors
     /// One of them cannot be entered.

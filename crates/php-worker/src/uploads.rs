@@ -62,8 +62,9 @@ impl UploadFolder {
         Err(io::Error::other("folders for uploads disappear as soon as they are created"))
     }
 
-    /// As [`UploadFolder::create`]. `None` after an error, which is logged: the pool's user may
-    /// have put something in the way, and must not keep a new configuration from coming into force.
+    /// Makes the folder as [`UploadFolder::create`] does. `None` after an error, which is logged:
+    /// the pool's user may have put something in the way, and must not keep a new configuration
+    /// from coming into force.
     pub fn create_or_tell(uploads: &Path) -> Option<UploadFolder> {
         let created = UploadFolder::create(uploads);
         let told = created.inspect_err(|error| {

@@ -120,7 +120,7 @@ impl Counters {
 /// One thread's counters of a pool and of its lanes.
 #[derive(Debug, Clone)]
 pub struct PoolCounters {
-    /// Those of the whole pool.
+    /// The counters of the whole pool.
     pub all: Counters,
     /// By lane; empty for a pool without lanes of its own.
     pub lanes: Rc<[Counters]>,

@@ -189,8 +189,8 @@ impl PoolHandle {
     /// sleeps, and [`PoolHandle::woke`] after.
     pub fn before_sleep(&self) {
         self.each_table(|waiters| {
-            // A slot that has changed need not wake an exchange: then the thread sleeps all the
-            // same, and must not do so without being heard.
+            // A slot that has changed need not wake an exchange: then the thread sleeps
+            // nevertheless, and must not do so without being heard.
             for _ in 0..LOOKS {
                 if waiters.open.get() == 0 || waiters.zygote.front.try_sleep(self.thread) {
                     break;

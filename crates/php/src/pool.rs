@@ -120,7 +120,7 @@ impl Pool {
         })
     }
 
-    /// Has the pool begin with what is in `record`, and write there what it measures of the memory
+    /// Lets the pool begin with what is in `record`, and write there what it measures of the memory
     /// of its workers. Call it before the first zygote.
     pub fn remember(&self, record: MemoryRecord) {
         let _ = self.record.set(record);

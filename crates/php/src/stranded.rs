@@ -15,7 +15,7 @@ pub(crate) struct StrandedRequests {
 }
 
 impl StrandedRequests {
-    /// At most `most` requests may wait, and in each lane as many as may there.
+    /// Returns an empty queue for `most` requests, and in each lane for as many as may wait there.
     pub(crate) fn new(most: usize, lanes: &[LaneLimits]) -> StrandedRequests {
         let lanes = Mutex::new(PoolLanes::new(lanes));
         StrandedRequests { most, lanes }

@@ -148,8 +148,8 @@ impl Waiters {
         });
     }
 
-    /// Has the requests of this thread that no worker has begun leave their slots, and wait in turn
-    /// with those of other clients.
+    /// Makes the requests of this thread that no worker has begun leave their slots, and wait in
+    /// turn with those of other clients.
     fn recall(&self) {
         self.zygote.note_long();
         for (slot, entry) in self.entries.borrow_mut().iter_mut().enumerate() {

@@ -88,9 +88,9 @@ pub(crate) struct Zygote {
     ready: OnceLock<Instant>,
     /// Time at which the zygote got its region.
     attached: Instant,
-    /// Told when a request found no sleeping worker.
+    /// Notified when a request found no sleeping worker.
     pub(crate) lacked: Notify,
-    /// Told when the zygote dies.
+    /// Notified when the zygote dies.
     pub(crate) condemned: Notify,
     replaced: AtomicBool,
     /// The zygote was told to end.
@@ -233,8 +233,8 @@ impl Zygote {
         &self.control
     }
 
-    /// Told with every death of a worker or of the zygote, for one front thread. The thread then
-    /// looks at all its slots.
+    /// Returns what is notified of every death of a worker or of the zygote, for one front thread.
+    /// The thread then looks at all its slots.
     pub(crate) fn alarm(&self, thread: usize) -> &Notify {
         &self.alarms[thread]
     }
@@ -292,7 +292,7 @@ impl Zygote {
         self.front.trim().into_iter().for_each(|cleaning| self.clean(cleaning));
     }
 
-    /// Has the zygote clean a slot, if the zygote reads its messages.
+    /// Asks the zygote to clean a slot, if the zygote reads its messages.
     fn clean(&self, cleaning: Cleaning) {
         if self.control.send_now(&ToZygote::Clean(cleaning).encode(), &[]).is_err() {
             // The memory stays in use. Workers discard the descriptors of earlier requests.
@@ -391,7 +391,7 @@ impl Zygote {
         self.state().roster.pid(worker)
     }
 
-    /// Has the zygote signal a worker, if it is still the process that is meant.
+    /// Asks the zygote to signal a worker, if it is still the process that is meant.
     pub(crate) fn kill(&self, worker: usize, pid: u64, signal: u64) {
         let message = ToZygote::Kill { worker: worker as u64, pid, signal };
         // A zygote that cannot be told is dying, and takes its workers along.

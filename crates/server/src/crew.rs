@@ -66,7 +66,7 @@ impl<T: 'static> Crew<T> {
         Crew::start_each(name, threads, bounds, make, || ())
     }
 
-    /// As [`start`](Crew::start). Each thread calls `begin` first.
+    /// Starts the threads as [`start`](Crew::start) does. Each thread calls `begin` first.
     ///
     /// # Errors
     /// As [`start`](Crew::start).
@@ -112,7 +112,8 @@ impl<T: 'static> Crew<T> {
         self.run_while_awaited(origin, |tools, _| job(tools)).await
     }
 
-    /// As [`run`](Crew::run). The job gets a flag that is set when its caller no longer waits.
+    /// Runs a job as [`run`](Crew::run) does. The job gets a flag that is set when its caller no
+    /// longer waits.
     ///
     /// # Errors
     /// As [`run`](Crew::run).

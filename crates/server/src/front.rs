@@ -260,7 +260,7 @@ fn site_pools(config: &Config, channels: &[PoolChannel], threads: usize) -> io::
     Ok((pools, users))
 }
 
-/// Has the pools keep what they measure of their workers' memory for the next front.
+/// Makes the pools keep what they measure of their workers' memory for the next front.
 fn keep_measurements(pools: &[Option<Arc<Pool>>], numbers: &Arc<SharedNumbers>) {
     for (site, pool) in pools.iter().enumerate() {
         let record = || MemoryRecord::new(Arc::clone(numbers), site);

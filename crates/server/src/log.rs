@@ -83,9 +83,9 @@ impl ErrorLog {
         self.say_limited(level, Subject { site, client: None }, what);
     }
 
-    /// As [`ErrorLog::say`], for a line that a client caused. The line names the client before
-    /// anything that the client or a site can choose, so that tools which read the log can rely on
-    /// it.
+    /// Writes as [`ErrorLog::say`] does, a line that a client caused. The line names the client
+    /// before anything that the client or a site can choose, so that tools which read the log can
+    /// rely on it.
     pub(crate) fn say_of_client(
         &self,
         level: Level,
@@ -113,8 +113,8 @@ impl ErrorLog {
         }
     }
 
-    /// As [`ErrorLog::say`], with bytes that a pool wrote, all of them. Their rate is limited
-    /// elsewhere.
+    /// Writes as [`ErrorLog::say`] does, bytes that a pool wrote, all of them. Their rate is
+    /// limited elsewhere.
     pub(crate) fn quote(&self, level: Level, site: &str, what: &[u8]) {
         if level <= self.level {
             let subject = Subject { site: Some(site), client: None };

@@ -105,7 +105,7 @@ pub(crate) trait StreamContent {
 
 /// A response whose head was sent.
 pub(crate) trait StreamSink: Sink {
-    /// Has these fields sent at the end of the content. Call it before content is sent.
+    /// Sends these fields at the end of the content. Call it before content is sent.
     fn set_trailers(&mut self, trailers: Trailers);
 
     /// Breaks the response off.

@@ -27,8 +27,8 @@ pub(crate) fn keep_over_change_of_user() -> io::Result<()> {
     Ok(())
 }
 
-/// Has the program that this process executes next hold the capability, and no other one. Called
-/// after the change of user.
+/// Gives the program that this process executes next the capability, and no other one. Called after
+/// the change of user.
 ///
 /// Async-signal-safe.
 pub(crate) fn pass_on() -> io::Result<()> {

@@ -29,8 +29,8 @@ impl MountedHierarchy {
         Ok(MountedHierarchy::parse(&read("/proc/self/mountinfo")?, &read("/proc/self/cgroup")?))
     }
 
-    /// As [`MountedHierarchy::of_this_process`], from the contents of `/proc/self/mountinfo` and
-    /// `/proc/self/cgroup`. Lines that are malformed are left out.
+    /// Returns what [`MountedHierarchy::of_this_process`] does, from the contents of
+    /// `/proc/self/mountinfo` and `/proc/self/cgroup`. Lines that are malformed are left out.
     pub fn parse(mounts: &str, groups: &str) -> Vec<MountedHierarchy> {
         mounts
             .lines()

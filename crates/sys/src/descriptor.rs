@@ -18,7 +18,7 @@ pub fn set_nonblocking(descriptor: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Has the kernel make this process's table of descriptors large enough for `count` of them.
+/// Makes the kernel enlarge this process's table of descriptors for `count` of them.
 ///
 /// The kernel doubles the table when it is full. In a process of several threads that waits until
 /// no processor uses the former table (`synchronize_rcu`), and all threads that open something wait

@@ -21,8 +21,8 @@ pub fn names(folder: BorrowedFd<'_>, most: usize) -> io::Result<Vec<Box<[u8]>>> 
     names_of(folder, most, |_| true)
 }
 
-/// As [`names`], only of folders and symbolic links, and of what the file system does not tell the
-/// type of.
+/// Returns the [`names`] only of folders and symbolic links, and of what the file system does not
+/// tell the type of.
 ///
 /// # Errors
 /// The folder cannot be read.

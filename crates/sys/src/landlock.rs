@@ -175,8 +175,8 @@ impl Ruleset {
         self.paths.push(PathRule { path, rights, follows_links: true });
     }
 
-    /// As [`Ruleset::grant`]. A path is also skipped if a part of it is a symbolic link when the
-    /// ruleset is enforced: somebody has put the link there after the path was resolved.
+    /// Grants as [`Ruleset::grant`] does. A path is also skipped if a part of it is a symbolic link
+    /// when the ruleset is enforced: somebody has put the link there after the path was resolved.
     pub fn grant_unlinked(&mut self, path: CString, rights: FileRights) {
         self.paths.push(PathRule { path, rights, follows_links: false });
     }

@@ -74,8 +74,8 @@ pub fn file(path: &CStr, lookup: Lookup) -> io::Result<OwnedFd> {
     counted(path, (Access::Read, true), lookup, &mut 0)
 }
 
-/// As [`file()`], if it is a regular file. For files that a site's owner can replace by a pipe at
-/// any moment: what was opened is looked at, not the path.
+/// Opens as [`file()`] does, if it is a regular file. For files that a site's owner can replace by
+/// a pipe at any moment: what was opened is looked at, not the path.
 ///
 /// # Errors
 /// The error of `open(2)`, or the file is another kind of file.
@@ -230,8 +230,8 @@ pub mod errno {
     };
 }
 
-/// As [`cached`], for a path that is only pointed to: `WouldBlock` for everything on a file system
-/// that may hang. The kernel's copy in memory is no answer there.
+/// Opens as [`cached`] does, a path that is only pointed to: `WouldBlock` for everything on a file
+/// system that may hang. The kernel's copy in memory is no answer there.
 fn cached_at_hand(path: &CStr, flags: libc::c_int, resolve: u64) -> Option<io::Result<OwnedFd>> {
     let opened = cached(libc::AT_FDCWD, path, flags, resolve)?;
     Some(opened.and_then(|found| match remote::may_hang(found.as_fd()) {
@@ -240,8 +240,8 @@ fn cached_at_hand(path: &CStr, flags: libc::c_int, resolve: u64) -> Option<io::R
     }))
 }
 
-/// As [`cached`], for a path below `folder`: `WouldBlock` if the path leads to a file system that
-/// may hang from one that may not. The kernel's copy in memory is no answer there.
+/// Opens as [`cached`] does, a path below `folder`: `WouldBlock` if the path leads to a file system
+/// that may hang from one that may not. The kernel's copy in memory is no answer there.
 fn cached_below(
     folder: RawFd,
     path: &CStr,

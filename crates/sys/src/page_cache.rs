@@ -25,7 +25,7 @@ pub fn lacks(file: BorrowedFd<'_>, offset: u64) -> bool {
         .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }
 
-/// Has the kernel read what this open file is asked for, and nothing ahead of it. Without this, a
+/// Makes the kernel read what this open file is asked for, and nothing ahead of it. Without this, a
 /// read of a few bytes in memory may find memory for megabytes behind them before it returns
 /// (`read_ahead_kb` of the disk).
 ///

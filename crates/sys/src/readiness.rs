@@ -31,8 +31,9 @@ impl Readable {
         Ok(Readable(registered.map_err(io::Error::from)?))
     }
 
-    /// As [`Readable::new`], for a socket that several threads or processes watch: each event wakes
-    /// one of the sleeping threads. On a system without this option, each event wakes all of them.
+    /// Watches as [`Readable::new`] does, a socket that several threads or processes watch: each
+    /// event wakes one of the sleeping threads. On a system without this option, each event wakes
+    /// all of them.
     ///
     /// The woken thread reads until nothing is left. A thread that stops watching drops this value
     /// first and reads afterwards, because its last event has woken no other thread.
@@ -54,7 +55,7 @@ impl Readable {
         self.0.readable().await
     }
 
-    /// As [`Readable::ready`], for a hand-written future.
+    /// Waits as [`Readable::ready`] does, for a hand-written future.
     ///
     /// # Errors
     /// The error of the event loop.

@@ -67,7 +67,7 @@ impl SeqPacket {
         self.send_with(message, descriptors, 0)
     }
 
-    /// As [`SeqPacket::send`], but never waits, whatever the flags of the socket are.
+    /// Sends as [`SeqPacket::send`] does, but never waits, whatever the flags of the socket are.
     ///
     /// # Errors
     /// `WouldBlock` if the peer's queue is full, or an error as with [`SeqPacket::send`].
@@ -168,7 +168,7 @@ impl SeqPacket {
         }
     }
 
-    /// Has the kernel name the sender of each message, for [`SeqPacket::peek_with_sender`]. Call it
+    /// Makes the kernel name the sender of each message, for [`SeqPacket::peek_with_sender`]. Call it
     /// before the peer can send.
     ///
     /// # Errors
@@ -188,8 +188,8 @@ impl SeqPacket {
         Ok(())
     }
 
-    /// As [`SeqPacket::peek_now`] of the whole next message, with the process that sent the
-    /// message, as the kernel knows it. `None` at the end of the stream, and without
+    /// Looks as [`SeqPacket::peek_now`] does, at the whole next message, with the process that sent
+    /// the message, as the kernel knows it. `None` at the end of the stream, and without
     /// [`SeqPacket::ask_for_senders`].
     ///
     /// # Errors

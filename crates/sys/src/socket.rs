@@ -63,7 +63,7 @@ pub fn peer_user(socket: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(found.uid)
 }
 
-/// Has the kernel refuse messages with descriptors (`SCM_RIGHTS`) to a Unix socket, or to the
+/// Makes the kernel refuse messages with descriptors (`SCM_RIGHTS`) to a Unix socket, or to the
 /// connections of one that listens: their senders get `EPERM`. Closing a descriptor that nobody
 /// asked for may wait as long as its sender likes.
 ///

@@ -56,18 +56,18 @@ impl fmt::Display for RootTemplate {
 /// The symbolic links below a document root that are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Symlinks {
-    /// Those whose target has the same owner as the link, as Apache's `SymLinksIfOwnerMatch`.
+    /// Links whose target has their own owner, as Apache's `SymLinksIfOwnerMatch`.
     Owner,
-    /// All of them, as Apache's `FollowSymLinks`.
+    /// All links, as Apache's `FollowSymLinks`.
     Follow,
-    /// Those that stay inside the document root.
+    /// Links that stay inside the document root.
     Inside,
 }
 
 /// The meaning of an encoded slash (`%2F`) in a request's path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EncodedSlashes {
-    /// There is no such path: 404.
+    /// The path is missing: 404.
     #[default]
     Refuse,
     /// Three characters of a name, as Apache's `AllowEncodedSlashes NoDecode`.

@@ -91,7 +91,7 @@ struct Provider {
 enum When {
     /// For these media types.
     Types(Arc<[Box<[u8]>]>),
-    /// Where this condition holds.
+    /// For requests and responses for which this condition holds.
     Expression(Arc<Expression>),
 }
 

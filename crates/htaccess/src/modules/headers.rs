@@ -66,14 +66,14 @@ impl Config {
         !self.request.is_empty()
     }
 
-    /// Returns whether [`response`] may take long for a head of so many fields: there are many
+    /// Returns whether [`response`] may take long for a head of `fields` fields: there are many
     /// rules or fields, or rules with expressions or with patterns for PCRE2.
     pub fn response_may_take_long(&self, fields: usize) -> bool {
         !self.is_short(fields)
             || self.success.iter().chain(&self.always).any(|rule| rule.may_take_long())
     }
 
-    /// Returns whether there are few rules for responses, also for a head of so many fields. Each
+    /// Returns whether there are few rules for responses, also for a head of `fields` fields. Each
     /// rule is compared with each field, and may add one.
     fn is_short(&self, fields: usize) -> bool {
         let rules = self.success.len() + self.always.len();

@@ -30,13 +30,13 @@ pub struct Config {
 /// The files that MultiViews takes besides those whose extensions all have a meaning (a set).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MultiviewsMatch {
-    /// Those with any extension.
+    /// Files with any extension.
     pub any: bool,
     /// `NegotiatedOnly`: the default, but it overrides a folder above.
     pub negotiated: bool,
-    /// Those whose extension has a handler.
+    /// Files whose extension has a handler.
     pub handlers: bool,
-    /// Those whose extension has a filter.
+    /// Files whose extension has a filter.
     pub filters: bool,
 }
 

@@ -49,7 +49,7 @@ fn large_responses_give_their_memory_back() {
     give_back(&front, slot);
 }
 
-/// Has requests at once, one for each of `sizes`, whose scripts write that number of bytes.
+/// Makes requests at once, one for each of `sizes`, whose scripts write that number of bytes.
 fn use_slots(front: &Front, worker: &mut Worker, sizes: &[usize]) {
     let slots: Vec<_> = sizes.iter().map(|_| submit(front, SMALL)).collect();
     for bytes in sizes {

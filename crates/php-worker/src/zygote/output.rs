@@ -46,7 +46,7 @@ pub(super) struct WorkerOutputs {
     pipes: Vec<OutputPipe>,
     /// `None` where the supervisor has given no socket for it.
     keeper: Option<OutputKeeper>,
-    /// There are other pipes than the keeper has.
+    /// Whether there are other pipes than the keeper has.
     has_changed: bool,
     /// By place of the worker: 1 where a line has not ended, 0 otherwise. `None` before there are
     /// places. The workers read it.
@@ -115,7 +115,7 @@ impl WorkerOutputs {
         WorkerOutputs { keeper, ..WorkerOutputs::default() }
     }
 
-    /// Prepares for the output of so many workers.
+    /// Prepares for the output of `workers` workers.
     ///
     /// # Errors
     /// The error of a system call.

@@ -67,14 +67,14 @@ impl MemoryWatch {
         self.has_run_out();
     }
 
-    /// As [`MemoryWatch::publish`], where a limit has become smaller. Pools then end workers at
-    /// once.
+    /// Publishes as [`MemoryWatch::publish`] does, where a limit has become smaller. Pools then end
+    /// workers at once.
     pub fn publish_smaller(&self, figures: MemoryFigures) {
         self.publish(figures);
         self.cuts.fetch_add(1, Ordering::Release);
     }
 
-    /// Has `probe` look at the limits between two figures. The first one stays.
+    /// Lets `probe` look at the limits between two figures. The first one stays.
     pub fn probe_with(&self, probe: Arc<dyn LimitProbe>) {
         let _ = self.probe.set((probe, Instant::now()));
     }

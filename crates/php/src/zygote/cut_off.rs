@@ -7,9 +7,9 @@ use super::Zygote;
 /// The requests that are to end.
 #[derive(Debug, Default)]
 pub(super) struct CutOff {
-    /// Those that no worker has begun.
+    /// Whether the requests that no worker has begun are to end.
     waiting: AtomicBool,
-    /// Those whose scripts run.
+    /// Whether the requests whose scripts run are to end.
     running: AtomicBool,
 }
 
@@ -25,7 +25,7 @@ impl Zygote {
         self.raise_alarm();
     }
 
-    /// Has the exchanges whose scripts run see that their time is over.
+    /// Tells the exchanges whose scripts run that their time is over.
     pub(crate) fn cut_off_running(&self) {
         self.cut_off.running.store(true, Ordering::SeqCst);
         self.raise_alarm();

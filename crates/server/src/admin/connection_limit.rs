@@ -14,7 +14,8 @@ pub(super) struct ConnectionLimit(Rc<ConnectionLimitState>);
 struct ConnectionLimitState {
     most: usize,
     count: Cell<usize>,
-    /// Those that have sent no request, the oldest first: number, and what tells them to end.
+    /// The connections that have sent no request, the oldest first: number, and what tells them to
+    /// end.
     silent: RefCell<VecDeque<(u64, oneshot::Sender<()>)>>,
     next: Cell<u64>,
     left: Notify,

@@ -39,7 +39,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 const LOOKS: u32 = 100;
 
 impl Constancy {
-    /// From now on, the file has to stay as it is.
+    /// Demands that the file stays as it is from now on.
     pub(crate) fn begin(&mut self) {
         if let Constancy::Any = self {
             *self = Constancy::Same;

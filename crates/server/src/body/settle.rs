@@ -139,7 +139,7 @@ fn hold_memory(response: &mut Response, place: FilterPlace<'_>, length: usize) {
         return;
     }
     let memory = place.memory();
-    // Short content is through at once.
+    // Short content leaves the filters at once.
     let is_short = (1..=TURN).contains(&length);
     if !is_short && !memory.hold_of_account(usual_memory(&response.filters) + 2 * length) {
         response.leave_plain();

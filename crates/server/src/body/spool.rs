@@ -114,8 +114,8 @@ impl<'s> Spool<'s> {
         self.hand_over();
     }
 
-    /// As [`Spool::push`], with up to `most` bytes that `read` puts into its argument. Returns
-    /// their number.
+    /// Appends as [`Spool::push`] does, up to `most` bytes that `read` puts into its argument.
+    /// Returns their number.
     ///
     /// # Errors
     /// The error of `read`; nothing was appended.
@@ -275,7 +275,7 @@ impl<'s> Spool<'s> {
         Ok(())
     }
 
-    /// Has the pending bytes written, if there are enough of them, or no others come and the
+    /// Writes the pending bytes, if there are enough of them, or no others come and the
     /// client's account has no room for them.
     fn hand_over(&mut self) {
         let Some(tail) = &mut self.tail else {

@@ -120,7 +120,7 @@ impl Storage {
         })))
     }
 
-    /// Has a thread read that part of a document, so that it is in memory afterwards. `None`: no
+    /// Reads that part of a document on a thread, so that it is in memory afterwards. `None`: no
     /// descriptor is left for that.
     pub(super) fn fetch(
         &self,
@@ -221,7 +221,7 @@ impl StoredFile {
         StoredFile(self.0.clone())
     }
 
-    /// Has a thread of the storage run `call`.
+    /// Runs `call` on a thread of the storage.
     fn job<T: Send + 'static>(&self, call: impl FnOnce() -> T + Send + 'static) -> StorageCall<T> {
         let (result, job) = oneshot::channel();
         let inner = self.inner();

@@ -1,4 +1,4 @@
-//! The answers to what resolving asks of the outside, with the rights of the site's user.
+//! The host's answers to the questions of resolving, with the rights of the site's user.
 
 use std::cell::RefCell;
 use std::time::Instant;

@@ -70,13 +70,13 @@ pub(crate) struct FrontShared {
     pub(crate) most_connections: usize,
     /// The errors of accepting connections.
     pub(crate) accept_errors: AcceptErrors,
-    /// By thread: told that another one needs room for a connection.
+    /// By thread: notified when another one needs room for a connection.
     pub(crate) room_wanted: Vec<Notify>,
     /// Connections by thread.
     pub(crate) loads: Vec<AtomicUsize>,
-    /// Where each thread takes connections that another accepted.
+    /// By thread: the connections that another one accepted for it.
     pub(crate) inboxes: Vec<mpsc::UnboundedSender<AcceptedConnection>>,
-    /// Told when no thread accepts connections any more.
+    /// Notified when no thread accepts connections any more.
     pub(crate) closed: Notify,
     pub(crate) pulse: Arc<Pulse>,
     /// Whether the first workers of all pools have started.

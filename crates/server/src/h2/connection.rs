@@ -246,7 +246,7 @@ impl<T: Transport> H2Connection<T> {
         }
     }
 
-    /// Has a task serve a request.
+    /// Hands a request to a task, which serves it.
     fn begin(&mut self, request: http::Request<RecvStream>, mut respond: SendResponse<Chunk>) {
         let id = respond.stream_id().as_u32();
         self.wire.borrow_mut().take_request(id);
@@ -300,7 +300,7 @@ impl<T: Transport> H2Connection<T> {
         exceeded_key(error, self.wire.borrow().farewell())
     }
 
-    /// Has the client send further requests elsewhere. Those that it has sent are answered.
+    /// Tells the client to send further requests elsewhere. Those that it has sent are answered.
     fn drain(&mut self) {
         if !std::mem::replace(&mut self.is_draining, true) {
             self.watch.set_at_last_request(true);

@@ -167,7 +167,7 @@ impl Outbox {
         self.aside.get()
     }
 
-    /// Sets aside what the crate holds, if `may_hold` allows so many bytes aside. Call it when the
+    /// Sets aside what the crate holds, if `may_hold` allows the bytes aside. Call it when the
     /// crate has sent all that it may: what is left waits for windows, and other sinks may have
     /// one.
     pub(super) fn set_aside(&self, may_hold: impl FnOnce(usize) -> bool) {
@@ -228,7 +228,7 @@ mod tests {
         SinkPlace::new(stream, Priority { urgency, is_incremental })
     }
 
-    /// Has `places` send `count` chunks as they get their turns, one chunk leaving the crate at a
+    /// Lets `places` send `count` chunks as they get their turns, one chunk leaving the crate at a
     /// time. Returns the streams in the order of their chunks.
     fn order(places: &mut [SinkPlace], count: usize) -> Vec<u64> {
         let outbox = Rc::new(Outbox::default());

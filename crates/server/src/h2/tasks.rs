@@ -44,7 +44,7 @@ thread_local! {
     static WAITING: RefCell<Vec<Weak<Seat>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Has a task serve the request.
+/// Hands the request to a task, which serves it.
 pub(super) fn begin(job: Job) {
     let waiting = WAITING.with_borrow_mut(Vec::pop);
     match waiting.and_then(|seat| seat.upgrade()) {

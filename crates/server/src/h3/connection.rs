@@ -257,7 +257,7 @@ impl H3Connection {
         }));
     }
 
-    /// Has the client send requests elsewhere, except `more` further ones.
+    /// Tells the client to send requests elsewhere, except `more` further ones.
     fn go_away(&mut self, more: usize, context: &mut Context<'_>) {
         // It waits only for a client that gives its control stream no room, and is told later then.
         let _ = pin!(self.frames.shutdown(more)).poll(context);

@@ -91,7 +91,7 @@ impl StreamFrames {
         self.0.borrow().is_websocket
     }
 
-    /// Has the client send nothing more.
+    /// Tells the client to send nothing more.
     pub(super) fn stop(&self, with: Code) {
         // It fails for a stream that has ended.
         let _ = self.0.borrow_mut().stream.stop(code(with.value()));
@@ -151,7 +151,7 @@ impl ReceivedFrames {
         }
     }
 
-    /// Has the connection's task end the connection.
+    /// Makes the connection's task end the connection.
     fn fail<T>(&self, mistake: StreamMistake) -> Poll<Result<T, StreamErrorIncoming>> {
         self.shared.note_violation(match mistake {
             StreamMistake::UnexpectedFrame => Code::H3_FRAME_UNEXPECTED,

@@ -34,7 +34,7 @@ struct WaitingWriter {
 pub(super) struct RoomSignal {
     /// The task of the stream.
     task: Waker,
-    /// There may be room, and the stream has not tried to write since.
+    /// Whether there may be room, and the stream has not tried to write since.
     is_called: AtomicBool,
 }
 

@@ -167,7 +167,7 @@ impl Watch {
         self.last.set(last);
     }
 
-    /// Has the next sweep wake the connection, for something that nothing else tells.
+    /// Makes the next sweep wake the connection, for something that nothing else tells.
     pub(crate) fn look_again(&self) {
         self.looks_again.set(true);
     }

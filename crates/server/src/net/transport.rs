@@ -81,7 +81,7 @@ pub(crate) trait Transport {
         Poll::Ready(Ok(()))
     }
 
-    /// Has the connection end with a reset when the transport is dropped, where the transport has
+    /// Makes the connection end with a reset when the transport is dropped, where the transport has
     /// one: the client sees that bytes are missing.
     fn break_off(&mut self) {}
 
@@ -328,7 +328,7 @@ pub(super) fn has_undelivered(socket: &TcpStream) -> bool {
         && howdah_sys::socket::unacknowledged(socket.as_fd()).is_ok_and(|count| count > 0)
 }
 
-/// Has the socket end with a reset.
+/// Makes the socket end with a reset.
 pub(super) fn reset_when_dropped(socket: &TcpStream) {
     // It fails only where the connection is already gone.
     let _ = socket.set_zero_linger();

@@ -29,7 +29,7 @@ pub(crate) struct HandshakeTurns(Arc<Steps>);
 
 #[derive(Debug)]
 struct Steps {
-    /// Those that are left of [`AT_ONCE`].
+    /// The steps that are left of [`AT_ONCE`].
     left: Semaphore,
     /// Whether the event loop renews them in its next turn.
     is_waiting: AtomicBool,

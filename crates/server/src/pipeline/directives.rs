@@ -234,8 +234,8 @@ pub(super) async fn refused(
     }
 }
 
-/// As [`resolve_here`], for the error page. The request may have waited for a script, therefore its
-/// time tells nothing of the directives.
+/// Resolves as [`resolve_here`] does, for the error page. The request may have waited for a script,
+/// therefore its time tells nothing of the directives.
 fn error_here(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
@@ -364,7 +364,7 @@ fn respond(
     howdah_site::respond(site, &client, ruled, head, about, &mut host, scratch)
 }
 
-/// As [`respond`], on the event loop or elsewhere.
+/// Does the work of [`respond`], on the event loop or elsewhere.
 async fn respond_within(
     context: &mut RequestContext<'_, '_>,
     site: &Site,

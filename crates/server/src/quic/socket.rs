@@ -20,7 +20,7 @@ use super::route::Route;
 pub(super) struct EndpointSocket {
     /// The first one sends. Empty never.
     sockets: Vec<Arc<dyn AsyncUdpSocket>>,
-    /// Those that this endpoint reads; the others belong to other threads.
+    /// The number of sockets that this endpoint reads; the others belong to other threads.
     own: usize,
     /// The socket that is read first, so that none waits for another.
     first: AtomicUsize,

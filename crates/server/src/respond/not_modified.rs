@@ -37,10 +37,8 @@ pub(super) fn respond(mut response: Response) -> Response {
 /// itself is not sent.
 pub(super) fn add_type(found: &mut files::Answer, whole: &Representation) {
     if let files::Answer::Composed { head, .. } = found {
-        let media_type = whole.head().head().fields.value(b"content-type");
-        media_type
-            .iter()
-            .for_each(|media_type| head.fields.push(b"Content-Type", media_type));
+        let kind = whole.head().head().fields.value(b"content-type");
+        kind.iter().for_each(|kind| head.fields.push(b"Content-Type", kind));
     }
 }
 

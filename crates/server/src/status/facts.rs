@@ -18,9 +18,9 @@ pub(crate) struct ServerFacts {
     pub(crate) ledger: Ledger,
     /// The addresses of the configuration that the generation does not listen on.
     pub(crate) missing_listeners: Vec<MissingListener>,
-    /// Those for monitors.
+    /// The missing listeners for monitors.
     pub(crate) missing_admin: Vec<MissingListener>,
-    /// Those whose UDP port alone cannot be had: there is no HTTP/3.
+    /// The listeners whose UDP port alone cannot be had: there is no HTTP/3.
     pub(crate) without_http3: Vec<MissingListener>,
 }
 

@@ -41,7 +41,7 @@ impl PoolMeasurement {
     }
 }
 
-/// Makes the numbers of a front with so many sites. They begin with what was measured before.
+/// Makes the numbers of a front with `sites` sites. They begin with what was measured before.
 ///
 /// # Errors
 /// The error of a system call.

@@ -391,7 +391,7 @@ pub(crate) fn fill_random(bytes: &mut [u8]) -> Result<(), String> {
     filled.map_err(|GetRandomFailed| "the system gives no random numbers".to_owned())
 }
 
-/// Those of TLS 1.3, and of TLS 1.2 with ECDSA.
+/// Returns the cryptography with the suites of TLS 1.3, and of TLS 1.2 with ECDSA.
 fn modern() -> Arc<CryptoProvider> {
     let mut provider = aws_lc_rs::default_provider();
     provider.cipher_suites.retain(|suite| {

@@ -145,7 +145,7 @@ impl Attackers {
         }
     }
 
-    /// Has them stop. Returns the number of attempts.
+    /// Stops them. Returns the number of attempts.
     fn stop(&mut self) -> usize {
         drop(self.program.stdin.take());
         let line = line_with(ATTEMPTS, &mut self.told);

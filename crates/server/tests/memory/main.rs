@@ -66,7 +66,7 @@ impl Drop for MemoryGroup {
     }
 }
 
-/// Sends so many requests at once. Fails unless each of them gets its page.
+/// Sends `count` requests at once. Fails unless each of them gets its page.
 fn all_get_pages(server: &Server, count: usize) {
     let client = |_| {
         let mut client = Client::connect(server.address());

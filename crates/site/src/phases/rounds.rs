@@ -65,7 +65,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         self.go_on(&mut request, Vec::new(), Err(PhaseEnd::Status(status)))
     }
 
-    /// Once through the phases and the handler.
+    /// Goes through the phases and the handler once.
     fn round(
         &mut self,
         request: &mut PhaseRequest<'r>,

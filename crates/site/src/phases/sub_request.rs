@@ -115,7 +115,7 @@ fn below(from: &mut RequestState) -> RequestState {
     }
 }
 
-/// Gives back what the sub-request took over. Cookies are set for the client's request, whatever
+/// Gives back what the sub-request took over. A `Set-Cookie` is for the client's request, whatever
 /// the sub-request is used for.
 fn give_back(from: &mut RequestState, to: &mut RequestState) {
     to.trace = from.trace.take();

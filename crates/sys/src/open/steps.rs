@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use super::{Access, Lookup, open_at, step};
 use crate::stat::{FileType, Stat};
 
-/// As [`unlinked`](super::unlinked). A resolved path has no `..`; one that has is refused
-/// (`EXDEV`).
+/// Opens as [`unlinked`](super::unlinked) does. A resolved path has no `..`; one that has is
+/// refused (`EXDEV`).
 pub(super) fn unlinked(path: &CStr, access: Access) -> io::Result<OwnedFd> {
     let bytes = path.to_bytes_with_nul();
     let start = if bytes.starts_with(b"/") { c"/" } else { c"." };
@@ -22,7 +22,7 @@ pub(super) fn unlinked(path: &CStr, access: Access) -> io::Result<OwnedFd> {
     beneath(start.as_fd(), below, access)
 }
 
-/// As [`beneath`](super::beneath).
+/// Opens as [`beneath`](super::beneath) does.
 pub(super) fn beneath(folder: BorrowedFd<'_>, path: &CStr, access: Access) -> io::Result<OwnedFd> {
     let path = path.to_bytes();
     if path.starts_with(b"/") {

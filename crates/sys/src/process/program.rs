@@ -155,7 +155,7 @@ impl Program {
         ("execve", io::Error::last_os_error())
     }
 
-    /// Has the kernel send `death_signal` when the parent dies.
+    /// Makes the kernel send `death_signal` when the parent dies.
     fn die_with(&self, parent: Pid) -> Result<(), (&'static str, io::Error)> {
         let Some(signal) = self.death_signal else {
             return Ok(());

@@ -108,8 +108,8 @@ pub(super) fn find<'i>(
     items.iter().find(|item| item.is_for(subject)).map(|item| &*item.data)
 }
 
-/// Returns the steps of comparing one entry of a folder, whose path has so many bytes, with all
-/// patterns.
+/// Returns the steps of comparing one entry of a folder with all patterns. `folder`: the bytes of
+/// the folder's path.
 pub(super) fn steps_for_entry(config: &autoindex::Config, folder: usize) -> u64 {
     let patterns = [&config.icons, &config.alts, &config.ignored].into_iter().flatten();
     let patterns = patterns.map(|item| item.to.len());

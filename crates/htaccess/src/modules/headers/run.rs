@@ -21,9 +21,9 @@ mod edit;
 pub(super) enum HeaderTable {
     /// The request's.
     Request,
-    /// Those of a successful response.
+    /// The fields of a successful response.
     Success,
-    /// Those of every response.
+    /// The fields of every response.
     Always,
 }
 

@@ -60,7 +60,7 @@ impl ExtensionLayers {
         Some(found)
     }
 
-    /// As [`find`](ExtensionLayers::find). What the only file removes is still there.
+    /// Finds as [`find`](ExtensionLayers::find) does. What the only file removes is still there.
     pub(super) fn merged(&self, name: &[u8]) -> Option<Cow<'_, Extension>> {
         let (outermost, closer) = self.0.split_first()?;
         let mut found = outermost.by_name.get(name).map(Cow::Borrowed);

@@ -45,7 +45,7 @@ pub(super) struct RewriteRule {
 /// The effects of a rule's flags.
 #[derive(Debug)]
 pub(super) struct Effects {
-    /// Those that are on or off.
+    /// The effects that are on or off.
     pub switches: Switches,
     /// `R=`, `F`, `G`: the status, 302 where there is none, 0 for a word that is none.
     pub status: u16,

@@ -59,7 +59,7 @@ impl DiskThreads {
         go
     }
 
-    /// Has a thread run `task` for the site with this number. Where no thread can be started, the
+    /// Runs `task` on a thread, for the site with this number. Where no thread can be started, the
     /// task runs at once.
     pub(super) fn run(&self, site: usize, task: DiskTask) {
         let mut queue = self.0.queue();

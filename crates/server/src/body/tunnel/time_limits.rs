@@ -76,12 +76,12 @@ impl<'t> TimeLimits<'t> {
         None
     }
 
-    /// Has the tunnel look again at the next sweep.
+    /// Makes the tunnel look again at the next sweep.
     pub(super) fn look_again(&self) {
         self.watch.iter().for_each(|watch| watch.look_again());
     }
 
-    /// From now on only [`LAST_WORDS`] are left.
+    /// Leaves the tunnel only [`LAST_WORDS`] from now on.
     pub(super) fn close(&mut self) {
         self.is_closed = true;
         self.end = Some(Instant::now() + LAST_WORDS);

@@ -75,7 +75,8 @@ impl CrewRequest {
             .await
     }
 
-    /// As [`read_disk`](CrewRequest::read_disk), for the error page of a request that failed.
+    /// Reads as [`read_disk`](CrewRequest::read_disk) does, for the error page of a request that
+    /// failed.
     ///
     /// # Errors
     /// As [`resolve`](CrewRequest::resolve).

@@ -144,7 +144,7 @@ fn a_worker_that_has_grown_is_replaced_after_its_request() {
     let pid = |target: &str| site.get(target).text().to_owned();
     let first = pid("/pid.php");
     assert_eq!(pid("/pid.php"), first, "a small worker stays");
-    assert_eq!(pid("/grow.php"), first, "its request comes to an end");
+    assert_eq!(pid("/grow.php"), first, "its request is answered");
     assert_ne!(pid("/pid.php"), first);
     let status = wait_for_status(&site, "the worker was recycled", |status| {
         named(status, "shop")["pool"]["recycled"] == 1

@@ -187,8 +187,8 @@ const LISTS: &[List] = &[
     ("SSLRequire", "", |n| format!("RewriteRule ^w{n}$ - [F]"), Grows),
 ];
 
-/// The work of a request for `/x.txt`, and of the head of its response, in a folder with so many
-/// lines of a list. `None` where it is more than the budget.
+/// The work of a request for `/x.txt`, and of the head of its response, in a folder with
+/// `lines` lines of a list. `None` where it is more than the budget.
 fn work(list: &List, lines: usize, budget: u64) -> Option<u64> {
     let (_, first, line, _) = list;
     let lines: Vec<String> = (0..lines).map(line).collect();
