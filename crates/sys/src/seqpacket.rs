@@ -168,8 +168,8 @@ impl SeqPacket {
         }
     }
 
-    /// Makes the kernel name the sender of each message, for [`SeqPacket::peek_with_sender`]. Call it
-    /// before the peer can send.
+    /// Makes the kernel name the sender of each message, for [`SeqPacket::peek_with_sender`]. Call
+    /// it before the peer can send.
     ///
     /// # Errors
     /// The error of `setsockopt(2)`.

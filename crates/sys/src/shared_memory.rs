@@ -47,8 +47,9 @@ pub struct SharedMemorySpace {
 }
 
 impl SharedMemory {
-    /// Returns the description of at most `bytes` in `/dev/shm`, in a file for each page at most, and
-    /// as many again in System V segments. A program joins `former`, if given; its limits are changed.
+    /// Returns the description of at most `bytes` in `/dev/shm`, in a file for each page at most,
+    /// and as many again in System V segments. A program joins `former`, if given; its limits are
+    /// changed.
     pub fn new(bytes: u64, former: Option<Arc<SharedMemorySpace>>) -> SharedMemory {
         let pages = bytes.div_ceil(PAGE).max(1);
         // One page is the folder's own.

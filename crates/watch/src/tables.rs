@@ -180,8 +180,8 @@ fn worker_row(site: &str, worker: &ShownWorker, rates: &Rates) -> (Vec<Cell<'sta
 /// The columns of a table: heading and width, where 0 is the rest.
 struct Columns {
     all: &'static [(&'static str, u16)],
-    /// The columns that a narrow terminal does not show, in the order in which they go. A number that
-    /// is cut looks like another one.
+    /// The columns that a narrow terminal does not show, in the order in which they go. A number
+    /// that is cut looks like another one.
     first_to_go: &'static [&'static str],
 }
 

@@ -42,8 +42,8 @@ fn freed_after() -> Duration {
     took
 }
 
-/// Makes the worker write `bytes` bytes, more than the ring holds, and calls `free` when the ring is
-/// full. Returns the result, and how long the worker took.
+/// Makes the worker write `bytes` bytes, more than the ring holds, and calls `free` when the ring
+/// is full. Returns the result, and how long the worker took.
 fn writes_beyond_room(
     front: &Front,
     slot: &mut Slot,

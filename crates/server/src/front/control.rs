@@ -170,7 +170,8 @@ impl Control {
     }
 
     /// Ends the requests that workers have shortly before the time limit for draining, if the front
-    /// drains and has such a limit, so that their clients are answered and the requests are counted.
+    /// drains and has such a limit, so that their clients are answered and the requests are
+    /// counted.
     fn limit_requests(self: &Rc<Self>) {
         let is_serving = *self.stages.borrow() == FrontStage::Serving;
         if is_serving || self.shared.keeps_tunnels.load(Relaxed) {

@@ -215,6 +215,29 @@ fn links_of_hundreds_of_names_are_403_with_a_line_in_the_log() {
     site.server.wait_for_log("long/x.txt: the symbolic links on the way");
 }
 
+/// Links that take more steps together than a request may: the log names the request.
+#[test]
+fn many_long_links_are_500_and_the_log_says_for_which_request() {
+    let site = two_sites("", "RewriteEngine On\n");
+    let bad = site.path().join("public/bad");
+    std::fs::create_dir(bad.join("d")).unwrap();
+    std::fs::write(bad.join("d/x.txt"), "behind").unwrap();
+    let mut rules = "RewriteEngine On\n".to_owned();
+    for number in 0..1_000 {
+        let link = bad.join(format!("link{number}"));
+        std::os::unix::fs::symlink("d/../".repeat(100) + "d", &link).unwrap();
+        rules += &format!("RewriteCond {}/x.txt -f\n", link.display());
+    }
+    std::fs::write(bad.join(".htaccess"), rules + "RewriteRule ^asks$ - [G]\n").unwrap();
+    let mut client = Client::connect(site.server.address());
+    assert_eq!(ask(&mut client, "bad", "/asks").0, 500);
+    site.server.wait_for_log("take too many steps");
+    let log = site.server.log();
+    let line = log.lines().find(|line| line.contains("take too many steps")).unwrap();
+    assert!(line.contains(" while resolving GET http://bad.example/asks from "), "{line}");
+    assert_eq!(ask(&mut client, "good", "/x.txt").0, 200);
+}
+
 /// A change in a folder that thousands of links lead to is heard, and soon.
 #[test]
 fn a_change_behind_thousands_of_links_is_seen() {

@@ -30,8 +30,8 @@ pub(super) struct DigestResponse {
 }
 
 impl DigestResponse {
-    /// Returns what the request as it came has: internal redirects are authenticated by the client's
-    /// own URL.
+    /// Returns what the request as it came has: internal redirects are authenticated by the
+    /// client's own URL.
     pub(super) fn of(request: &Request) -> Sent {
         let Some(field) = request.fields.value(b"Authorization") else {
             return Sent::Nothing;
