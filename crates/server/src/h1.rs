@@ -1,5 +1,7 @@
-//! HTTP/1 connections: bytes to requests, responses to bytes (RFC 9112). No other part of the front
-//! knows HTTP/1's framing.
+//! HTTP/1 connections: bytes to requests, responses to bytes (RFC 9112). No other protocol that
+//! serves clients knows HTTP/1's framing. `admin` and the supervisor's control socket answer their
+//! own connections, upstreams are servers to which Howdah is the client, and `body::unchunked`
+//! reads chunks that scripts make.
 
 mod connection;
 mod head;
