@@ -75,6 +75,9 @@ impl Authority {
     }
 
     /// Returns the account, which is made if there is none.
+    ///
+    /// # Errors
+    /// The stored account cannot be read, or the authority does not make or find the account.
     pub(crate) async fn account(&self) -> Result<Account, OrderFailure> {
         // Other orders wait meanwhile, and do not make accounts of their own.
         let mut known = self.account.lock().await;
@@ -96,6 +99,9 @@ impl Authority {
 
     /// Forgets the account, which the authority does not accept, and keeps its files aside. The
     /// next order makes a new one. Returns `false` if that was done before.
+    ///
+    /// # Errors
+    /// The files of the account cannot be renamed.
     pub(crate) async fn replace_account(&self) -> Result<bool, OrderFailure> {
         let mut known = self.account.lock().await;
         if known.is_replaced {
@@ -112,7 +118,7 @@ impl Authority {
         OrderFailure::of(error, self.patience())
     }
 
-    /// The Retry-After of the last answer.
+    /// The Retry-After of the last answer. `None` where it had none.
     pub(crate) fn patience(&self) -> Option<Duration> {
         let noted = *self.connection.patience.lock().unwrap_or_else(PoisonError::into_inner);
         noted.map(|until| until.saturating_duration_since(Instant::now()))
@@ -171,6 +177,10 @@ impl Authority {
 }
 
 /// Repeats a call while the authority refuses its nonce.
+///
+/// # Errors
+/// The last error of `call`: another one than a refused nonce, or a nonce that was refused each
+/// time.
 pub(crate) async fn persist<T>(
     mut call: impl AsyncFnMut() -> Result<T, AcmeError>,
 ) -> Result<T, AcmeError> {

@@ -59,6 +59,9 @@ fn dns_name(name: &x509_parser::extensions::GeneralName<'_>) -> Option<String> {
 }
 
 /// Returns a new key in PEM, and a signed request for a certificate in DER.
+///
+/// # Errors
+/// The key cannot be made, or the name is none that a certificate can have.
 pub(crate) fn request(name: &str) -> Result<(String, Vec<u8>), rcgen::Error> {
     let key = KeyPair::generate()?;
     let mut parameters = CertificateParams::new([name.to_owned()])?;
@@ -69,6 +72,9 @@ pub(crate) fn request(name: &str) -> Result<(String, Vec<u8>), rcgen::Error> {
 
 /// Returns the certificate of a TLS-ALPN-01 challenge (RFC 8737 §3) and its key, both in PEM.
 /// `digest` is the SHA-256 digest of the key authorization.
+///
+/// # Errors
+/// The key cannot be made, or the name is none that a certificate can have.
 pub(crate) fn of_challenge(name: &str, digest: &[u8]) -> Result<(String, String), rcgen::Error> {
     let key = KeyPair::generate()?;
     let mut parameters = CertificateParams::new([name.to_owned()])?;

@@ -54,7 +54,7 @@ impl DemandedNames {
         }
     }
 
-    /// Waits for the next demand.
+    /// Waits for the next demand. `None` once nothing can send any more.
     pub(crate) async fn next(&mut self) -> Option<Demand> {
         self.incoming.recv().await
     }

@@ -213,6 +213,10 @@ impl<'t> MistakeCollector<'t> {
         format!("{}:{line}:{column}", source.name)
     }
 
+    /// Ends the search for mistakes.
+    ///
+    /// # Errors
+    /// The mistakes that were found, in the order of their places.
     pub(crate) fn finish(mut self) -> Result<(), Errors> {
         if self.found.is_empty() {
             return Ok(());

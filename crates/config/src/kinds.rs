@@ -85,7 +85,7 @@ impl ValueError {
 }
 
 /// Reads a string and calls `parse` with it. Another type of value is reported as "expected
-/// `expected`".
+/// `expected`". `None` after a mistake, which is reported.
 pub(crate) fn read_string<T>(
     value: &Spanned<DeValue<'_>>,
     report: &mut MistakeCollector<'_>,

@@ -1,6 +1,7 @@
 //! Finding the name that was probably meant.
 
 /// The name of `known` that is nearest to `name`, if it is near enough to be a slip of the finger.
+/// `None` if none is.
 pub(crate) fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     let name = name.to_lowercase().replace('-', "_");
     let allowed = (name.chars().count() / 3).clamp(1, 3);

@@ -20,6 +20,10 @@ use crate::entry::{is_settled, now};
 /// another: content that never existed, and among directives a mistake that no author made.
 ///
 /// With [`Lookup::Cached`], `WouldBlock` says that a part of the file is on the disk only.
+///
+/// # Errors
+/// The file or its state cannot be read. With [`Lookup::Cached`], `WouldBlock` where a part of the
+/// file is on the disk only.
 pub(crate) fn read(
     file: &File,
     mut stat: Stat,

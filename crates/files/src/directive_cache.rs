@@ -123,7 +123,7 @@ impl DirectiveCache {
 
     /// Returns the directives of `content`, the content of the `.htaccess` file in `folder`, which
     /// is absolute with a slash at its end, below `root`. `stat` is the state of the file, where
-    /// every later change shows in it.
+    /// every later change shows in it. `None` if no site has the scope.
     pub(crate) fn htaccess(
         &self,
         scope: u32,
@@ -162,7 +162,7 @@ impl DirectiveCache {
     }
 
     /// Returns the directives of the configuration itself. `root` is the document root, with a
-    /// slash at its end.
+    /// slash at its end. `None` if the configuration has none.
     pub(crate) fn rules(&self, scope: u32, root: &[u8]) -> Option<Arc<Compiled>> {
         let site = self.roots.site(scope, root)?;
         let (rules, context) = site.rules(root)?;
@@ -171,7 +171,8 @@ impl DirectiveCache {
         Some(self.compiled((site, root), key, (rules.as_bytes(), None), || context))
     }
 
-    /// Returns a mistake in place of a `.htaccess` file that is too large.
+    /// Returns a mistake in place of a `.htaccess` file that is too large. `None` if no site has
+    /// the scope.
     pub(crate) fn too_large(
         &self,
         scope: u32,

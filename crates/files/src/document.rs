@@ -72,6 +72,9 @@ enum DocumentContent {
 impl Document {
     /// Makes a document of an open file with that `name` and `stat`. Returns the document and the
     /// file's state now. Up to `small` bytes are read into memory. `now` is in seconds since 1970.
+    ///
+    /// # Errors
+    /// The errors of [`content::read`].
     pub(crate) fn open(
         (file, stat): (OwnedFd, Stat),
         name: &[u8],

@@ -52,7 +52,8 @@ impl EntryTable {
         self.hash_parts(root, path.symlinks(), path.scope(), path.relative())
     }
 
-    /// The place of the entry for `path`, of which `hash` is the [`hash`](Self::hash).
+    /// The place of the entry for `path`, of which `hash` is the [`hash`](Self::hash). `None` if
+    /// the table has no such entry.
     #[inline]
     pub(crate) fn find(&self, hash: u64, path: &DocumentPath) -> Option<u32> {
         let found = self.index.find(hash, |&place| self.is_at(place, path))?;
@@ -66,7 +67,7 @@ impl EntryTable {
     }
 
     /// The entry at a place that [`find`](Self::find) or [`insert`](Self::insert) returned, if it
-    /// has not been removed.
+    /// has not been removed. `None` otherwise.
     #[inline]
     pub(crate) fn at(&mut self, place: u32) -> Option<&mut PathEntry> {
         self.entries.get_mut(place as usize)?.as_mut()

@@ -73,10 +73,14 @@ impl Folders {
         }
     }
 
+    /// Returns the descriptor that is readable when [`read_changes`](Self::read_changes) has
+    /// something to return. `None` where no watches are possible.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.watches.descriptor()
     }
 
+    /// Returns the changes below watched folders since the last call. `None` if events were lost,
+    /// so that anything may have changed.
     pub(crate) fn read_changes(&mut self) -> Option<Vec<PathChange>> {
         self.watches.read()
     }
@@ -121,6 +125,7 @@ impl Folders {
         (opened, gone)
     }
 
+    /// Returns the open root with that number. `None` if it is not open any more.
     pub(crate) fn root_by_number(&self, number: u32) -> Option<Rc<OpenRoot>> {
         self.roots
             .values()

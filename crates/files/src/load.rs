@@ -23,6 +23,10 @@ use crate::watches::PathChange;
 impl FileStore {
     /// Loads the entry for `path`. The folders are watched first, then the file is opened: a change
     /// in between will be reported.
+    ///
+    /// # Errors
+    /// The path has no entry: it is missing where no watch would report a new file, the disk fails,
+    /// or another store has to look first.
     pub(crate) fn load(
         &mut self,
         hash: u64,
@@ -207,6 +211,10 @@ impl FileStore {
         }
     }
 
+    /// Returns the open document root of `path`.
+    ///
+    /// # Errors
+    /// The obstacle on the way to the root.
     pub(crate) fn root(&mut self, path: &DocumentPath) -> Result<Rc<OpenRoot>, Obstacle> {
         let asked = (&self.disk, self.now);
         let (root, gone) = self.folders.root(path, self.directives.as_deref(), asked);

@@ -63,6 +63,9 @@ pub(crate) enum Reading {
 pub(crate) type Trail<'a> = &'a mut dyn FnMut(BorrowedFd<'_>, &[u8], &[u8]);
 
 /// Opens what `path` names below `root`. `path` is normalised; `.` is the root itself.
+///
+/// # Errors
+/// The obstacle on the way, or at the path itself.
 pub(crate) fn locate(
     root: &OpenRoot,
     path: &CStr,

@@ -16,7 +16,8 @@ pub fn media_type(name: &[u8]) -> &'static str {
     extension(name).and_then(of_extension).unwrap_or(UNKNOWN)
 }
 
-/// The type that goes with an extension, which has no dot.
+/// The type that goes with an extension, which has no dot. `None` if neither the system nor the
+/// built-in table has one.
 pub(crate) fn of_extension(extension: &str) -> Option<&'static str> {
     system_types::of_extension(extension).or_else(|| built_in(extension))
 }

@@ -43,11 +43,13 @@ pub struct ListedName {
 
 impl FileStore {
     /// Returns what is at an absolute path, links followed: asked of the disk, past every rule.
+    /// `None`: nothing is there, or the disk would have to be waited for.
     pub(crate) fn probe_path(&mut self, absolute: &[u8]) -> Option<Probe> {
         Some(probe(&self.stat_path(&CString::new(absolute).ok()?, true)?))
     }
 
-    /// Returns what is at an absolute path, without following a link at its end.
+    /// Returns what is at an absolute path, without following a link at its end. `None`: nothing is
+    /// there, or the disk would have to be waited for.
     pub(crate) fn probe_link_path(&mut self, absolute: &[u8]) -> Option<Probe> {
         Some(probe(&self.stat_path(&CString::new(absolute).ok()?, false)?))
     }
@@ -68,7 +70,8 @@ impl FileStore {
     }
 
     /// Opens an absolute path, with `follows` through a link at its end. The steps along links
-    /// count.
+    /// count. `None`: it cannot be opened, the steps are used up, or the disk would have to be
+    /// waited for, which are both noted.
     pub(crate) fn open_path(&self, path: &CStr, access: Access, follows: bool) -> Option<OwnedFd> {
         self.disk.take_steps(0).ok()?;
         let mut steps = 0;
@@ -84,7 +87,7 @@ impl FileStore {
     }
 
     /// Reads as [`read_path`](Self::read_path) does. Also returns the state of the file that was
-    /// read.
+    /// read. `None`: the file cannot be read or is too long.
     pub(crate) fn read_with_stat(&mut self, absolute: &[u8]) -> Option<(Arc<[u8]>, Stat)> {
         let name = CString::new(absolute).ok()?;
         let present = self.stat_path(&name, true)?;

@@ -35,6 +35,11 @@ pub(crate) struct OpenRoot {
 }
 
 impl OpenRoot {
+    /// Opens the document root of `path`, with its directives and the folders of other sites.
+    ///
+    /// # Errors
+    /// The obstacle on the way, or [`Obstacle::OtherSite`] where the folder may have been reached
+    /// by a link and is that of another site.
     pub(crate) fn open(
         number: u32,
         path: &DocumentPath,
@@ -68,6 +73,9 @@ impl OpenRoot {
     }
 
     /// Opens a root by its path and the rule for symbolic links below it.
+    ///
+    /// # Errors
+    /// The obstacle on the way.
     pub(crate) fn without_directives(
         name: &Path,
         symlinks: Symlinks,
@@ -132,7 +140,7 @@ impl OpenRoot {
         self.scope
     }
 
-    /// The directives of the configuration itself.
+    /// The directives of the configuration itself. `None` if it has none.
     pub(crate) fn base(&self) -> Option<&Rc<Rules>> {
         self.base.as_ref()
     }
@@ -152,8 +160,10 @@ impl OpenRoot {
         self.identity
     }
 
-    /// Returns whether the path still leads to the same folder. `Err`: the disk would have to be
-    /// waited for.
+    /// Returns whether the path still leads to the same folder.
+    ///
+    /// # Errors
+    /// The disk would have to be waited for.
     pub(crate) fn is_current(&self, disk: &Disk) -> Result<bool, Obstacle> {
         let opened = open::folder(&self.path, disk.lookup());
         let stat = opened.and_then(|folder| Stat::of(folder.as_fd()));

@@ -287,6 +287,9 @@ impl FileStore {
 
     /// Returns the entry for `path`: the one that resolving found, or, where that was removed, the
     /// one that is valid now.
+    ///
+    /// # Errors
+    /// The obstacle, where the path has no entry: see [`load`](FileStore::load).
     #[inline]
     pub(crate) fn entry(
         &mut self,
@@ -303,6 +306,9 @@ impl FileStore {
     /// Returns the place of the entry for `path`, which agrees with the disk. Finding an entry
     /// counts as a use of it, loading one does not: a file that is asked for once is evicted before
     /// one that is asked for again.
+    ///
+    /// # Errors
+    /// The obstacle, where the path has no entry: see [`load`](FileStore::load).
     #[inline]
     pub(crate) fn place(&mut self, path: &DocumentPath) -> Result<u32, Obstacle> {
         let hash = self.entries.hash(path);

@@ -20,7 +20,8 @@ pub fn use_system_types(text: &[u8]) {
     TYPES.get_or_init(|| SystemTypes::parse(text));
 }
 
-/// Returns the type that the system's file has for an extension, which has no dot.
+/// Returns the type that the system's file has for an extension, which has no dot. `None` if it has
+/// none, or was not read.
 pub(crate) fn of_extension(extension: &str) -> Option<&'static str> {
     TYPES.get()?.find(extension)
 }
@@ -49,7 +50,7 @@ impl SystemTypes {
         types
     }
 
-    /// Returns the type for an extension in any case.
+    /// Returns the type for an extension in any case. `None` if the file has none.
     pub(crate) fn find(&self, extension: &str) -> Option<&'static str> {
         match self.by_extension.get(extension) {
             Some(found) => Some(found),

@@ -76,6 +76,7 @@ impl Watches {
     }
 
     /// Returns the descriptor that is readable when [`read`](Self::read) has something to return.
+    /// `None` where no watches are possible.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.inotify.as_ref().map(AsFd::as_fd)
     }

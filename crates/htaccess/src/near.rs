@@ -1,7 +1,7 @@
 //! The nearest known name for a misspelt one.
 
 /// Returns the name of `known` that is nearest to `name`, if at most two typing errors are between
-/// them.
+/// them. `None` if no name is as near.
 pub(crate) fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     let name = name.to_ascii_lowercase();
     let allowed = match name.len() {

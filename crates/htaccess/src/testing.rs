@@ -23,6 +23,9 @@ pub(crate) fn settings(lines: &str) -> DirectiveSettings {
 }
 
 /// The same, with the first complaint.
+///
+/// # Errors
+/// The first mistake.
 pub(crate) fn try_settings(lines: &str) -> Result<DirectiveSettings, Complaint> {
     let compiled = compile(lines.as_bytes(), &CompileContext::new("test", b"/srv/"));
     match compiled.mistake {

@@ -54,7 +54,8 @@ pub(crate) enum TimeVariable {
     Weekday,
 }
 
-/// Returns the variable of a name without a colon, given in capitals.
+/// Returns the variable of a name without a colon, given in capitals. `None` if there is no such
+/// variable.
 pub(crate) fn fixed(name: &[u8]) -> Option<ServerVariable> {
     Some(match name {
         b"API_VERSION" => ServerVariable::ApiVersion,
@@ -96,7 +97,8 @@ pub(crate) fn fixed(name: &[u8]) -> Option<ServerVariable> {
     })
 }
 
-/// Returns the request field of a variable's name, such as `HTTP_HOST`.
+/// Returns the request field of a variable's name, such as `HTTP_HOST`. `None` if the variable is
+/// no field.
 pub(crate) fn field(name: &[u8]) -> Option<&'static [u8]> {
     Some(match name {
         b"HTTP_ACCEPT" => b"Accept",

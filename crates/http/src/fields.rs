@@ -173,7 +173,7 @@ impl Fields {
         self.lines.is_empty()
     }
 
-    /// The value of the line at that place.
+    /// The value of the line at that place. `None` beyond the last line.
     #[inline]
     pub(crate) fn value_at(&self, index: usize) -> Option<&[u8]> {
         self.lines.get(index).map(|line| self.value_of(line))

@@ -20,6 +20,7 @@ macro_rules! statuses {
             }
 
             /// Returns the whole status line of HTTP/1.1 with its CRLF, for a registered code.
+            /// `None` for another code.
             pub(crate) fn line(self) -> Option<&'static str> {
                 match self.0 {
                     $($code => Some(concat!("HTTP/1.1 ", $code, " ", $reason, "\r\n")),)*

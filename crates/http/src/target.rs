@@ -5,6 +5,9 @@ use crate::{Method, Refusal, Request, Scheme, Status, authority::check_authority
 /// Parses `target` by the form that the request's method allows. Fills the target, and for the
 /// absolute form and CONNECT the authority, which then overrules Host (RFC 9112 §3.2.2). `target`
 /// has no control byte, no space and no `#`.
+///
+/// # Errors
+/// The target is not of a form that the method allows (400).
 #[inline]
 pub(crate) fn read(target: &[u8], into: &mut Request) -> Result<(), Refusal> {
     if into.method == Method::Connect {

@@ -26,6 +26,9 @@ pub(crate) struct Region {
 impl Region {
     /// Creates a region of zeros: every slot is Free, and everything is empty. Also returns the
     /// memory file, for the other processes.
+    ///
+    /// # Errors
+    /// `InvalidInput` for sizes out of bounds, or the error of a system call, such as `ENOMEM`.
     pub(crate) fn create(geometry: Geometry) -> io::Result<(Region, OwnedFd)> {
         check_sizes(&geometry)?;
         let file = memory::sealed_file(c"howdah-pool", geometry.length())?;
@@ -33,6 +36,9 @@ impl Region {
     }
 
     /// Maps a region that another process created. The mapping stays when `file` is closed.
+    ///
+    /// # Errors
+    /// `InvalidInput` for sizes out of bounds, or the error of `mmap(2)`.
     pub(crate) fn map(file: impl AsFd, geometry: Geometry) -> io::Result<Region> {
         check_sizes(&geometry)?;
         Ok(Region {
@@ -43,6 +49,9 @@ impl Region {
     }
 
     /// Keeps later child processes of this process from having the region.
+    ///
+    /// # Errors
+    /// The error of `madvise(2)`.
     pub(crate) fn keep_from_children(&self) -> io::Result<()> {
         self.mapping.keep_from_children()
     }
@@ -245,6 +254,9 @@ impl Region {
 
     /// Releases the pages of a slot's ring behind its first `kept` bytes to the kernel. They read
     /// as zeros afterwards.
+    ///
+    /// # Errors
+    /// The error of `madvise(2)`.
     pub(crate) fn release_ring(&self, slot: usize, kept: usize) -> io::Result<()> {
         assert!(slot < self.geometry.slots);
         let length = self.geometry.ring_bytes.saturating_sub(kept);

@@ -1,5 +1,6 @@
 //! One PHP request: passes the request to PHP, and PHP's response to a [`ResponseSink`].
 
+mod ini_values;
 mod sink;
 mod sub_request;
 mod variables;
@@ -197,6 +198,12 @@ impl<'c> PhpRequest<'c> {
         &mut self.status_field
     }
 
+    /// Sends the head of the response, or an interim one. Before a final head, the front gets the
+    /// variables and the notes that the script has set.
+    ///
+    /// # Errors
+    /// The client is gone, or a head was sent before. A head that is too long is answered with 500
+    /// in its place.
     pub(crate) fn head(
         &mut self,
         kind: HeadKind,
@@ -263,6 +270,9 @@ impl<'c> PhpRequest<'c> {
 
     /// Sends output of the script. The output of a child process is discarded. Output that nobody
     /// gets is a sign of life, too.
+    ///
+    /// # Errors
+    /// The client is gone.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), ClientGone> {
         if !children::is_worker() {
             return Ok(());
@@ -286,6 +296,9 @@ impl<'c> PhpRequest<'c> {
     }
 
     /// Sends everything that has left PHP's buffers. A sign of life, even if nothing has.
+    ///
+    /// # Errors
+    /// The client is gone.
     pub(crate) fn flush(&mut self) -> Result<(), ClientGone> {
         if !children::is_worker() {
             return Ok(());
@@ -338,7 +351,8 @@ impl<'c> PhpRequest<'c> {
     }
 
     /// Returns the next entry of a list of the shim's. `first` is what the list is about, and asks
-    /// for its first entry. The pair is valid until the next call; it has no NULs.
+    /// for its first entry. The pair is valid until the next call; it has no NULs. `None` behind
+    /// the last one.
     pub(crate) fn next_listed(&mut self, list: c_int, first: Option<&[u8]>) -> Option<raw::Pair> {
         if let Some(about) = first {
             let entries = match list {
@@ -396,7 +410,8 @@ impl<'c> PhpRequest<'c> {
         )
     }
 
-    /// Takes the answer to the last question. Returns the next one.
+    /// Takes the answer to the last question. Returns the next one. `None` if no other follows, and
+    /// in a child process of the script.
     pub(crate) fn question(&mut self, answer: i64) -> Option<&'static CStr> {
         if !children::is_worker() {
             return None;
@@ -445,33 +460,12 @@ impl<'c> PhpRequest<'c> {
         })
     }
 
-    pub(crate) fn next_ini(&mut self, first: bool) -> Option<raw::Pair> {
-        if first {
-            self.ini = Some(self.request.ini());
-        }
-        self.ini.as_mut()?.next().map(raw_pair)
-    }
-
     /// Logs why PHP did not open the script. Returns the status and the content of the response.
     pub(crate) fn refuse(&self) -> (c_int, &'static CStr) {
         let script = self.script().unwrap_or_default();
         let refusal = ScriptRefusal::of(Path::new(OsStr::from_bytes(script)));
         self.log(Level::Notice, refusal.reason.as_bytes());
         (refusal.status, refusal.page)
-    }
-
-    pub(crate) fn plan_user_ini(&mut self, seconds_to_live: i64) -> Option<raw::UserIni> {
-        let (script, root) = (self.script()?, self.document_root());
-        let now = self.request.time / 1_000_000;
-        // SAFETY: the engine set it to its own field for the time of this request, and does not
-        // touch it meanwhile.
-        let user_ini = unsafe { &mut *self.user_ini? };
-        let plan = user_ini.plan(root, script, now, u64::try_from(seconds_to_live).unwrap_or(0))?;
-        Some(raw::UserIni {
-            table: plan.table,
-            directories: plan.directories,
-            directory_count: plan.count,
-        })
     }
 }
 

@@ -51,7 +51,7 @@ impl Deadlines {
     }
 
     /// Notes that the request still waits for a worker: the script's time has not begun. Returns
-    /// whether the request has waited for too long.
+    /// whether the request has waited for too long. `None` if it has not.
     pub(crate) fn postpone(&mut self, now: Instant) -> Option<Overdue> {
         self.waited_until = Some(now);
         (self.begun_by <= now).then_some(Overdue::Waiting)
@@ -70,7 +70,7 @@ impl Deadlines {
     }
 
     /// Counts the signs of life that the script has given until `now`. Returns the deadline that
-    /// the script has missed.
+    /// the script has missed. `None` if the script is in time.
     ///
     /// New output, each other sign, and each limit that the script sets with `set_time_limit()`, is
     /// worth `request_timeout`. Such a limit is worth itself if it is longer, and no limit is worth

@@ -275,6 +275,9 @@ impl Exchange {
 
     /// As [`Exchange::head`]; `None` if `is_gone` says that the client is gone. It is told whether
     /// the request still waits for a worker, for so long that no free one can be about to begin it.
+    ///
+    /// # Errors
+    /// `Some(Err)`: the head will not arrive.
     pub async fn head_unless(
         &mut self,
         is_gone: impl Fn(&mut Context<'_>, bool) -> bool,

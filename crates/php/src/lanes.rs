@@ -112,6 +112,9 @@ impl<T> PoolLanes<T> {
     /// Lets a request wait. `is_full`: no more requests may wait in all lanes. A full queue takes
     /// the request in exchange for the newest one of the client with the most places, if that has
     /// more than this client will have; returns the one that has lost its place.
+    ///
+    /// # Errors
+    /// The queue is full, and no client has more places in it than this one will have.
     pub(crate) fn push(
         &mut self,
         place: QueuePlace,
@@ -147,7 +150,8 @@ impl<T> PoolLanes<T> {
     }
 
     /// Returns the next request to hand over, and its lane, which counts one more running. No lane
-    /// but the first gets more than `most` workers.
+    /// but the first gets more than `most` workers. `None` if none waits, or no lane with one has
+    /// room.
     pub(crate) fn next(&mut self, most: usize) -> Option<(usize, T)> {
         // Once more around than there are lanes: the first one may have used up its turn.
         for _ in 0..=self.lanes.len() {

@@ -371,6 +371,10 @@ impl Pool {
 
     /// Waits until a slot is free, also across the death of a zygote. The request has waited since
     /// `since`. It is refused if as many wait as may, for a zygote or for a worker of one.
+    ///
+    /// # Errors
+    /// The request is not begun: as many wait as may, `queue_timeout` is over, PHP does not start,
+    /// or the pool is cut off.
     pub(crate) async fn wait_for_lease(
         &self,
         mut place: QueuePlace,

@@ -82,6 +82,9 @@ enum SlotWaiter {
 impl Waiters {
     /// Makes the table, and starts two tasks of this thread: one listens to the thread's bell, the
     /// other one to the alarms.
+    ///
+    /// # Errors
+    /// The event loop cannot watch the thread's bell: the error of `epoll_ctl(2)`.
     pub(crate) fn open(
         zygote: Arc<Zygote>,
         thread: usize,

@@ -371,7 +371,7 @@ impl Zygote {
         behind + self.waiting.load(Ordering::Relaxed)
     }
 
-    /// The worker that died with this slot.
+    /// The worker that died with this slot. `None` if none did.
     pub(crate) fn lost(&self, slot: usize) -> Option<LostWorker> {
         LostWorker::unpack(self.lost[slot].load(Ordering::Acquire))
     }

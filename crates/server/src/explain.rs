@@ -91,6 +91,9 @@ pub(crate) enum ExplainedOutcome {
 pub(crate) type NamesAndValues = Vec<(String, String)>;
 
 /// Explains the request for the sites of `config`.
+///
+/// # Errors
+/// The question cannot be asked, such as with a host that no site answers for. Says why.
 pub(crate) fn explain(config: &Config, question: &ExplainRequest) -> Result<Explanation, String> {
     let sites = Sites::compile(config);
     let mut request = request(config, question)?;

@@ -415,6 +415,9 @@ pub(crate) fn processors() -> usize {
 
 /// Returns a thread of a front without PHP, for tests of the pipeline. Must be called within that
 /// thread's event loop.
+///
+/// # Errors
+/// The error of a system call.
 #[cfg(test)]
 pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
     let pools = (vec![None; config.sites.len()], vec![None; config.sites.len()]);

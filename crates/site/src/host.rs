@@ -38,7 +38,7 @@ impl HostName {
     /// Returns the name as a component of a path, if it is one by RFC 1123 §2.1 to the letter:
     /// labels of 1 to 63 letters, digits and inner hyphens, joined by dots, 253 bytes at most. Such
     /// a name is never empty, `.` or `..`, and holds no slash. Underscores are refused, although a
-    /// site may be named so in the configuration.
+    /// site may be named so in the configuration. `None` for any other name.
     pub(crate) fn as_component(&self) -> Option<&[u8]> {
         let name = self.as_bytes();
         let sound = name.len() <= 253

@@ -80,7 +80,8 @@ impl NameRules {
     }
 
     /// Returns where the first component of a normal relative path starts that may not be served,
-    /// and its status. `dotted`: whether some component starts with a dot.
+    /// and its status. `dotted`: whether some component starts with a dot. `None` if all may be
+    /// served.
     #[inline]
     pub(crate) fn refusal(&self, relative: &[u8], dotted: bool) -> Option<(usize, Status)> {
         if !dotted && !self.refuse_undotted {

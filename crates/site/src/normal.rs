@@ -20,6 +20,10 @@ pub(crate) struct PathShape {
 /// `slashes`. A refused slash is 404, a `..` above the root and a broken escape are 400, also where
 /// a decoded slash has made the `..` a name of its own. A NUL is 400. Backslashes and bytes that
 /// are not UTF-8 are ordinary.
+///
+/// # Errors
+/// The status of the answer: 404 for a refused slash, 400 for a `..` above the root, a broken
+/// escape and a NUL. `out` is as it was.
 #[inline]
 pub(crate) fn normalize(
     raw: &[u8],

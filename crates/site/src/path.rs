@@ -186,6 +186,9 @@ impl DocumentPath {
 
     /// Lets `write` add the bytes of the relative path, which must be a normal one. Only for a path
     /// at its root.
+    ///
+    /// # Errors
+    /// The error of `write`.
     pub(crate) fn write_relative<T, E>(
         &mut self,
         write: impl FnOnce(&mut Vec<u8>) -> Result<T, E>,

@@ -180,7 +180,8 @@ impl<P: Default> ResolutionCache<P> {
         }
     }
 
-    /// Returns the entry for the request of `client`, if there is one and it is valid.
+    /// Returns the entry for the request of `client`, if there is one and it is valid. `None`
+    /// otherwise.
     #[inline]
     pub(crate) fn find(
         &mut self,

@@ -108,6 +108,7 @@ impl Rules {
     }
 
     /// Returns the directives of the site's configuration that act before those of any folder.
+    /// `None` if there are none.
     pub(crate) fn server(&self) -> Option<&Rc<ServerSettings>> {
         self.server.as_ref()
     }
@@ -166,6 +167,7 @@ impl Rules {
         })
     }
 
+    /// Returns the `<Files>` section of that number. `None` if there are fewer.
     pub(crate) fn file_section(&self, number: u16) -> Option<&Arc<FilesSection>> {
         self.folder.settings.files.get(usize::from(number))
     }

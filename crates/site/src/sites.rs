@@ -298,6 +298,9 @@ impl Site {
 
     /// Writes the site's document root for `host` into `buffer`. A host that cannot be a folder's
     /// name has no root: 404, as for a folder that does not exist.
+    ///
+    /// # Errors
+    /// 404, where the host has no root.
     pub(crate) fn root(&self, host: &[u8], buffer: Vec<u8>) -> Result<DocumentPath, Status> {
         match &self.root {
             SiteRoot::Fixed(root) => {

@@ -21,6 +21,9 @@ const CHANGE_ROOT: u32 = 18;
 /// Keeps the capability over the next change of user, and no other one.
 ///
 /// Async-signal-safe.
+///
+/// # Errors
+/// The error of `prctl(2)`.
 pub(crate) fn keep_over_change_of_user() -> io::Result<()> {
     // SAFETY: no memory arguments.
     check(unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0) })?;
@@ -31,6 +34,10 @@ pub(crate) fn keep_over_change_of_user() -> io::Result<()> {
 /// the change of user.
 ///
 /// Async-signal-safe.
+///
+/// # Errors
+/// The error of `capset(2)` or `prctl(2)`, such as `EPERM` where the process does not have the
+/// capability.
 pub(crate) fn pass_on() -> io::Result<()> {
     let own = 1 << CHANGE_ROOT;
     set(Capabilities {

@@ -45,6 +45,9 @@ impl Confinement {
     /// Restricts this process, which has the rights of its parent and one thread.
     ///
     /// Async-signal-safe.
+    ///
+    /// # Errors
+    /// The step that failed, and the error of its system call. The steps before it hold.
     pub(crate) fn apply(&self) -> Result<(), FailedStep> {
         // Landlock refuses mounts, therefore they come first.
         self.mounts.enter()?;

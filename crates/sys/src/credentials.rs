@@ -203,6 +203,10 @@ fn groups_of(user: &CStr, primary: u32) -> io::Result<Vec<u32>> {
 /// because only root may change the groups. Verifies afterwards that there is no way back.
 ///
 /// Async-signal-safe. The error names the failed step.
+///
+/// # Errors
+/// The system call that failed, and its error; `PermissionDenied` where there is a way back to
+/// root's rights.
 pub(crate) fn assume(identity: &Identity) -> Result<(), (&'static str, io::Error)> {
     let Identity { uid, gid, groups, .. } = identity;
     // SAFETY: `groups` is a live array of that length.

@@ -32,6 +32,10 @@ pub fn make_room(descriptor: impl AsFd, count: u64) -> io::Result<()> {
 }
 
 /// Returns a copy of the descriptor whose number is at least `lowest`.
+///
+/// # Errors
+/// The error of `fcntl(2)`: `EINVAL` where `lowest` is beyond the limit of descriptors, `EMFILE`
+/// where none is free.
 pub(crate) fn duplicate_above(fd: RawFd, lowest: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: no memory arguments.
     let copy = check(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, lowest) })?;

@@ -47,6 +47,9 @@ fn bound(address: SocketAddr) -> io::Result<OwnedFd> {
 }
 
 /// Binds to `address`. An IPv6 socket gets IPv6 only.
+///
+/// # Errors
+/// The error of `bind(2)`, such as `EADDRINUSE`, or of `setsockopt(2)`.
 pub(crate) fn bind_to(socket: &OwnedFd, address: SocketAddr) -> io::Result<()> {
     match address {
         SocketAddr::V4(address) => {
@@ -79,6 +82,9 @@ fn switch_on(socket: &OwnedFd, level: libc::c_int, option: libc::c_int) -> io::R
 }
 
 /// Sets an option that is a number.
+///
+/// # Errors
+/// The error of `setsockopt(2)`.
 pub(crate) fn set(
     socket: &OwnedFd,
     level: libc::c_int,

@@ -77,6 +77,9 @@ impl Mounts {
     /// in it, and its own mounts nowhere else. Needs the capability `CAP_SYS_ADMIN`.
     ///
     /// Async-signal-safe.
+    ///
+    /// # Errors
+    /// The step that failed, and the error of its system call.
     pub(crate) fn enter(&self) -> Result<(), FailedStep> {
         if self.is_empty() {
             return Ok(());
@@ -175,6 +178,9 @@ pub fn probe() -> io::Result<()> {
 
 /// Returns the result of `attempt` in a child process. `attempt` makes async-signal-safe calls
 /// only.
+///
+/// # Errors
+/// The error of `attempt`, of `fork(2)` or of `waitpid(2)`.
 pub(crate) fn try_in_child(attempt: impl FnOnce() -> Result<(), FailedStep>) -> io::Result<()> {
     // SAFETY: the child only makes async-signal-safe calls on memory that was prepared above.
     let pid = check(unsafe { libc::fork() })?;
@@ -201,6 +207,10 @@ pub(crate) fn try_in_child(attempt: impl FnOnce() -> Result<(), FailedStep>) -> 
     }
 }
 
+/// Calls `mount(2)`. Async-signal-safe.
+///
+/// # Errors
+/// The error of `mount(2)`.
 pub(crate) fn mount(
     source: Option<&CStr>,
     target: &CStr,

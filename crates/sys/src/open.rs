@@ -90,6 +90,9 @@ pub fn regular_file(path: &Path) -> io::Result<(File, u64)> {
 }
 
 /// Opens the file at `path` and follows links. Async-signal-safe.
+///
+/// # Errors
+/// The error of `open(2)`.
 pub(crate) fn linked(path: &CStr, access: Access) -> io::Result<OwnedFd> {
     // SAFETY: `path` is NUL-terminated.
     let fd = check(unsafe { libc::open(path.as_ptr(), access.flags()) })?;
@@ -188,6 +191,9 @@ pub fn step(
 
 /// Opens a folder in `folder`, which is on a file system that does not hang, if it is no link, and
 /// on such a file system, too. Never waits for another machine or process, from Linux 5.12 on.
+///
+/// # Errors
+/// `WouldBlock` for a folder on a file system that may hang, or the error of `openat2(2)`.
 pub(crate) fn local_step(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
     let (folder, flags) = (folder.as_raw_fd(), Access::Folder.flags() | libc::O_NOFOLLOW);
     match cached(folder, name, flags, 0) {

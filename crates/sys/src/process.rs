@@ -268,6 +268,9 @@ pub fn drop_capabilities_of_user() -> io::Result<()> {
 /// the first 32 and of the others.
 ///
 /// Async-signal-safe.
+///
+/// # Errors
+/// The error of `capset(2)`: `EPERM` for a capability that the thread is not permitted.
 pub(crate) fn set_capabilities(sets: &[u32; 6]) -> io::Result<()> {
     /// `struct __user_cap_header_struct` of the kernel.
     #[repr(C)]

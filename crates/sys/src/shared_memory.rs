@@ -64,6 +64,9 @@ impl SharedMemory {
 
     /// Moves this process to the IPC namespace. Returns the tmpfs to mount, which is `None` for a
     /// new one. Needs root's rights. Async-signal-safe.
+    ///
+    /// # Errors
+    /// The step that failed, and the error of its system call.
     pub(crate) fn enter(&self) -> Result<Option<OwnedFd>, FailedStep> {
         let former = self.former.as_deref();
         if former.is_none_or(|former| former.join_ipc().is_err()) {
@@ -78,6 +81,9 @@ impl SharedMemory {
 
     /// Mounts `/dev/shm` in this process's own mount namespace: `former`, or a new tmpfs.
     /// Async-signal-safe.
+    ///
+    /// # Errors
+    /// The step that failed, and the error of `mount(2)`.
     pub(crate) fn mount(&self, former: Option<&OwnedFd>) -> Result<(), FailedStep> {
         let flags = libc::MS_NOSUID | libc::MS_NODEV;
         if let Some(former) = former

@@ -95,6 +95,9 @@ pub fn restore(signal: i32) -> io::Result<()> {
 }
 
 /// Unblocks all signals and restores their default actions.
+///
+/// # Errors
+/// The error of `sigprocmask(2)`.
 pub(crate) fn reset() -> io::Result<()> {
     // 64 is SIGRTMAX. The calls for SIGKILL, SIGSTOP and libc's own signals fail, which is
     // harmless.
@@ -108,6 +111,9 @@ pub(crate) fn reset() -> io::Result<()> {
 }
 
 /// Sets the action of a signal.
+///
+/// # Errors
+/// The error of `sigaction(2)`, such as `EINVAL` for a signal that cannot be handled.
 pub(crate) fn disposition(signal: i32, handler: libc::sighandler_t) -> io::Result<()> {
     action(signal, handler, libc::SA_RESTART)
 }

@@ -51,17 +51,18 @@ impl Rates {
         }
     }
 
-    /// Requests of a site.
+    /// Requests of a site. `None` if it is not known yet.
     pub(crate) fn site(&self, name: &str) -> Option<f64> {
         self.sites.get(name).copied()
     }
 
     /// The share of a processor that all workers of a site had; above 1 for several processors.
+    /// `None` if it is not known yet.
     pub(crate) fn pool(&self, site: &str) -> Option<f64> {
         self.pools.get(site).copied()
     }
 
-    /// The share of a processor that a worker had.
+    /// The share of a processor that a worker had. `None` if it is not known yet.
     pub(crate) fn worker(&self, pid: u64) -> Option<f64> {
         self.workers.get(&pid).copied()
     }

@@ -57,7 +57,7 @@ impl UpstreamScheme {
 
 impl Upstream {
     /// The server that a URL names, as `http://host:port/path` or `unix:/socket|http://host/path`,
-    /// and what follows behind it.
+    /// and what follows behind it. `None` if the URL names no server.
     pub(crate) fn split(url: &[u8]) -> Option<(Upstream, &[u8])> {
         let (socket, url) = match strip(url, b"unix:") {
             Some(rest) => {

@@ -36,7 +36,7 @@ pub fn is_provided(name: &[u8], chosen: &[Box<str>]) -> bool {
     named(name).is_some_and(|module| is_found(module, chosen))
 }
 
-/// Returns the module of that file or identifier.
+/// Returns the module of that file or identifier. `None` if Howdah does not provide it.
 pub(crate) fn named(name: &[u8]) -> Option<&'static ApacheModule> {
     let is = |module: &&'static ApacheModule| {
         module.file.as_bytes() == name || module.identifier.as_bytes() == name

@@ -20,6 +20,9 @@ pub enum StringExpression {
 
 impl StringExpression {
     /// Compiles the argument of that index.
+    ///
+    /// # Errors
+    /// The argument has a `%`, a backslash or a `$` in it, and is no expression.
     pub(crate) fn new(argument: usize, text: &[u8]) -> Result<StringExpression, Complaint> {
         // A backslash escapes in a string expression, and $0 to $9 are captures.
         if !text.iter().any(|byte| b"%\\$\n".contains(byte)) {

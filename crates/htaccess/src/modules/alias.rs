@@ -82,7 +82,7 @@ impl Config {
         self.everything.is_some() || !self.redirects.is_empty()
     }
 
-    /// Returns what is left for folders without the redirects.
+    /// Returns what is left for folders without the redirects. `None` if nothing is.
     pub(crate) fn without_redirects(&self) -> Option<Arc<Config>> {
         let relative = self.relative?;
         Some(Arc::new(Config {

@@ -109,7 +109,7 @@ struct FilterProtocol {
 }
 
 impl FilterKind {
-    /// Returns the filter of that name, in any case.
+    /// Returns the filter of that name, in any case. `None` if Howdah has no such filter.
     pub(crate) fn of(name: &[u8]) -> Option<FilterKind> {
         match name.to_ascii_uppercase().as_slice() {
             b"DEFLATE" => Some(FilterKind::Deflate),

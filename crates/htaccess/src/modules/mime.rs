@@ -86,7 +86,7 @@ impl Config {
         })
     }
 
-    /// Returns the language of files whose names tell none.
+    /// Returns the language of files whose names tell none. `None` if it is not configured.
     pub(crate) fn default_language(&self) -> Option<&[u8]> {
         self.default_language.as_deref()
     }

@@ -167,7 +167,8 @@ impl Config {
     }
 
     /// Returns what is left for folders without the rules. As in Apache, `RewriteEngine` and
-    /// `RewriteOptions` of the server hold for folders that do not say otherwise.
+    /// `RewriteOptions` of the server hold for folders that do not say otherwise. `None` if nothing
+    /// is left.
     pub(crate) fn without_rules(&self) -> Option<Arc<Config>> {
         let config = Config {
             engine: self.engine,

@@ -48,6 +48,9 @@ fn without(names: &[Box<str>], methods: &Methods) -> Vec<Box<str>> {
 }
 
 /// Returns the methods of `<Limit GET POST>` within `outer`. `list` is the text before the `>`.
+///
+/// # Errors
+/// A method is not known, or is TRACE in `<Limit>`.
 pub(crate) fn limit(
     section: &str,
     list: &[u8],

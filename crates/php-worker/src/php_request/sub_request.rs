@@ -63,6 +63,9 @@ impl PhpRequest<'_> {
     }
 
     /// Sends the file that was found, or ends the script that was.
+    ///
+    /// # Errors
+    /// The client is gone.
     pub(crate) fn end_sub_request(&mut self, found: c_int) -> Result<(), ClientGone> {
         if found == raw::SCRIPT {
             self.sub_requests.leave();

@@ -20,6 +20,8 @@ pub(super) enum VariableCursor<'c> {
 }
 
 impl<'c> PhpRequest<'c> {
+    /// Returns the variable of the request with exactly that name. `None` if the front has sent
+    /// none.
     pub(crate) fn variable(&self, wanted: &[u8]) -> Option<&'c [u8]> {
         self.request
             .variables()
@@ -28,7 +30,7 @@ impl<'c> PhpRequest<'c> {
     }
 
     /// The environment variable that a script gets by this name, followed by a NUL. Apache's table
-    /// ignores case.
+    /// ignores case. `None` if there is none.
     pub(crate) fn environment(&self, wanted: &[u8]) -> Option<&[u8]> {
         self.set_or_included(wanted).or_else(|| {
             let mut variables = self.request.variables();
@@ -60,6 +62,8 @@ impl<'c> PhpRequest<'c> {
         self.sub_requests.variables().unwrap_or(&mut self.changed).set(name, value);
     }
 
+    /// Returns the next variable of `$_SERVER`, with `first` the first one. `None` behind the last
+    /// one.
     pub(crate) fn next_variable(&mut self, first: bool) -> Option<raw::Pair> {
         if first {
             self.variables = VariableCursor::Sent(self.request.variables());

@@ -132,7 +132,7 @@ impl Body {
         })
     }
 
-    /// Returns all of the content, if it is in memory.
+    /// Returns all of the content, if it is in memory. `None` otherwise.
     #[inline]
     pub(crate) fn in_memory(&self) -> Option<&[u8]> {
         match self {

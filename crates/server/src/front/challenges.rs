@@ -49,7 +49,7 @@ impl Challenges {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    /// Returns the content at `path`, if an authority looks for it there.
+    /// Returns the content at `path`, if an authority looks for it there. `None` if none does.
     pub(crate) fn http(&self, path: &[u8]) -> Option<Vec<u8>> {
         let token = path.strip_prefix(HTTP_FOLDER)?;
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,6 +62,7 @@ impl Challenges {
     }
 
     /// Returns certificate and key in PEM for an authority's handshake with `name` (RFC 8737).
+    /// `None` if no authority is expected.
     pub(crate) fn tls(&self, name: &str) -> Option<(String, String)> {
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         answers.values().find_map(|answer| match answer {

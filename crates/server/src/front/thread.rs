@@ -87,6 +87,9 @@ thread_local! {
 
 /// Runs a thread's event loop until the front is over. `control` runs beside it, on the first
 /// thread only.
+///
+/// # Errors
+/// The event loop cannot be made, or a listener cannot be watched.
 pub(crate) fn run<C: Future<Output = ()> + 'static>(
     shared: Arc<FrontShared>,
     number: usize,
@@ -279,6 +282,7 @@ impl Thread {
         messages.unwrap_or_else(PoisonError::into_inner).is_news(site, message, now)
     }
 
+    /// Returns this thread's access to the pool of a site. `None` for a site without PHP.
     pub(crate) fn pool_handle(&self, site: usize) -> Option<&Rc<PoolHandle>> {
         self.handles.get(site)?.as_ref()
     }

@@ -31,6 +31,9 @@ pub(crate) enum LogTarget {
 
 impl LogTarget {
     /// The end of the file at `path`. A missing file is created.
+    ///
+    /// # Errors
+    /// The file cannot be opened or made, such as where a link is on the way.
     pub(crate) fn file(path: &Path) -> io::Result<LogTarget> {
         let file = append(path)?;
         Ok(LogTarget::File(path.to_owned(), Arc::new(file.into())))
@@ -54,17 +57,26 @@ impl LogTarget {
     }
 
     /// The system's log, whose daemon listens at `path`. The daemon need not run.
+    ///
+    /// # Errors
+    /// The socket cannot be made.
     pub(crate) fn system(log: &SystemLog, path: &Path, kind: LineKind) -> io::Result<LogTarget> {
         let socket = SystemLogSocket::new(log.clone(), path.to_owned(), kind)?;
         Ok(LogTarget::System(Arc::new(socket)))
     }
 
     /// Standard error.
+    ///
+    /// # Errors
+    /// The descriptor cannot be copied.
     pub(crate) fn stderr() -> io::Result<LogTarget> {
         LogTarget::stream(io::stderr().as_fd())
     }
 
     /// Standard output.
+    ///
+    /// # Errors
+    /// The descriptor cannot be copied.
     pub(crate) fn stdout() -> io::Result<LogTarget> {
         LogTarget::stream(io::stdout().as_fd())
     }
@@ -117,6 +129,9 @@ impl LogTarget {
     }
 
     /// Opens the path again, after the file was renamed.
+    ///
+    /// # Errors
+    /// The file cannot be opened or made; the former one stays in use.
     pub(crate) fn reopen(&self) -> io::Result<()> {
         match self {
             LogTarget::Stream(_) | LogTarget::System(_) => Ok(()),
@@ -125,6 +140,9 @@ impl LogTarget {
     }
 
     /// Uses `file` from now on, which a process with more rights has opened.
+    ///
+    /// # Errors
+    /// The error of `dup3(2)`; the former file stays in use.
     pub(crate) fn replace(&self, file: OwnedFd) -> io::Result<()> {
         descriptor::replace(self.as_fd(), file.as_fd())
     }

@@ -43,6 +43,9 @@ impl Buffer {
     }
 
     /// Calls `read` once to append bytes. Returns their number; 0 is the end of the input.
+    ///
+    /// # Errors
+    /// The error of `read`.
     pub(crate) fn poll_fill(
         &mut self,
         read: impl FnOnce(&mut ReadBuf<'_>) -> Poll<io::Result<()>>,

@@ -136,6 +136,9 @@ impl<T: Transport> TimedTransport<T> {
 
     /// Reads once into `input`. `patience` is taken, and the watch armed with it, when there is
     /// something to wait for; without one the watch keeps its present deadline.
+    ///
+    /// # Errors
+    /// The connection is broken, or nothing came for as long as the watch was armed for.
     pub(crate) fn poll_fill(
         &mut self,
         input: &mut Buffer,
@@ -183,6 +186,10 @@ impl<T: Transport> TimedTransport<T> {
     /// Sends as many bytes as the client takes of `before`, `piece` and `after`, in this order.
     /// Returns the number of bytes taken of the three together. While the client takes nothing,
     /// `send_timeout` runs, and less time for a client that takes less than `send_rate`.
+    ///
+    /// # Errors
+    /// The connection is broken, the client takes too little for too long, or the file of `piece`
+    /// is shorter than it was.
     pub(crate) fn poll_send(
         &mut self,
         before: &[u8],

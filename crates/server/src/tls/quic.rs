@@ -77,7 +77,7 @@ pub(crate) fn quic_failure(error: quinn::ConnectionError) -> String {
     }
 }
 
-/// Returns the facts about a connection whose handshake is over.
+/// Returns the facts about a connection whose handshake is over. `None` while it is not over.
 pub(crate) fn quic_established(connection: &quinn::Connection) -> Option<EstablishedTls> {
     let notes = connection.handshake_data()?.downcast::<Arc<Notes>>().ok()?;
     let (cipher, cipher_bits) = facts::cipher(notes.cipher.get().copied());

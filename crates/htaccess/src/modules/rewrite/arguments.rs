@@ -48,8 +48,10 @@ fn word(line: &[u8]) -> (&[u8], Option<&[u8]>) {
     (line, None)
 }
 
-/// Gives `take` every flag of `[key=value,…]` in order. Fails where the brackets are wrong, or with
-/// the error of `take`.
+/// Gives `take` every flag of `[key=value,…]` in order.
+///
+/// # Errors
+/// The brackets are wrong, or the error of `take`.
 pub(crate) fn each_flag(
     field: &[u8],
     mut take: impl FnMut(&[u8], &[u8]) -> Result<(), String>,
