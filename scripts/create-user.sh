@@ -1,6 +1,7 @@
 #!/bin/sh
-# Creates the system users that the front, and the process that orders certificates, run as when root starts Howdah.
-# Does nothing where the users exist, or where this is not root: an ordinary user runs all of Howdah itself.
+# Creates the system users that the front, and the process that orders certificates, run as when
+# root starts Howdah. Does nothing where the users exist, or where this is not root: an ordinary
+# user runs all of Howdah itself.
 set -eu
 
 [ "$(id -u)" -eq 0 ] || exit 0
@@ -10,7 +11,8 @@ create() {
     if command -v adduser >/dev/null && adduser --help 2>/dev/null | grep -q -- --system; then
         adduser --quiet --system --group --no-create-home --home /nonexistent "$1"
     else
-        useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin "$1"
+        useradd --system --user-group --no-create-home --home-dir /nonexistent \
+            --shell /usr/sbin/nologin "$1"
     fi
     echo "create-user: created the system user $1, which $2 as"
 }

@@ -1,42 +1,52 @@
 #!/bin/sh
 # Installs what Howdah needs from the distribution, and only what is missing.
 #
-#   scripts/install-packages.sh LIST…      LIST: build | serve | test | applications | packages | bench
+#   scripts/install-packages.sh LIST…  LIST: build | serve | test | applications | packages | bench
 #
-# `build` and `serve` are required: a package that cannot be had is an error. The others are wanted: what
-# cannot be had is named, and the tests or the laboratory say themselves what they leave out without it.
+# `build` and `serve` are required: a package that cannot be had is an error. The others are wanted:
+# what cannot be had is named, and the tests or the laboratory say themselves what they leave out
+# without it.
 set -eu
 
 usage() {
-    sed -n '2,7s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2
     exit 2
 }
 
 [ $# -gt 0 ] || usage
 command -v apt-get >/dev/null && command -v dpkg-query >/dev/null || {
-    echo "install-packages: this is for Debian and its relatives; elsewhere install by hand what 'packages_of' in $0 lists" >&2
+    echo "install-packages: this is for Debian and its relatives; elsewhere install by hand" \
+        "what 'packages_of' in $0 lists" >&2
     exit 1
 }
 
-# The PHP that the distribution carries: the one whose headers are installed, else the one that its embed library is for.
+# The PHP that the distribution carries: the one whose headers are installed, else the one that its
+# embed library is for.
 php_version() {
     if [ -n "${PHP_VERSION:-}" ]; then
         echo "$PHP_VERSION"
     elif command -v php-config >/dev/null; then
         php-config --version | cut -d. -f1,2
     else
-        apt-cache depends libphp-embed 2>/dev/null | sed -n 's/.*Depends: libphp\([0-9.]*\)-embed.*/\1/p' | head -n 1
+        apt-cache depends libphp-embed 2>/dev/null |
+            sed -n 's/.*Depends: libphp\([0-9.]*\)-embed.*/\1/p' | head -n 1
     fi
 }
 
 packages_of() {
     case $1 in
     build) echo "gcc libc6-dev make pkg-config binutils python3 php$php-dev libphp$php-embed" ;;
-    serve) echo "php$php-opcache php$php-sqlite3 php$php-gd php$php-mbstring php$php-xml php$php-curl php$php-intl php$php-zip php$php-mysql" ;;
-    test) echo "apache2 nginx-light haproxy caddy libapache2-mod-php$php mariadb-server wordpress wordpress-theme-twentytwentythree dokuwiki php-symfony-http-kernel php-symfony-routing curl nghttp2-client procps fail2ban prometheus openssl sslscan chromium php$php-fpm" ;;
-    applications) echo "dbconfig-no-thanks mediawiki phpmyadmin roundcube-core roundcube-sqlite3 dovecot-imapd shaarli simplesamlphp adminer tt-rss cacti" ;;
+    serve) echo "php$php-opcache php$php-sqlite3 php$php-gd php$php-mbstring php$php-xml" \
+        "php$php-curl php$php-intl php$php-zip php$php-mysql" ;;
+    test) echo "apache2 nginx-light haproxy caddy libapache2-mod-php$php mariadb-server wordpress" \
+        "wordpress-theme-twentytwentythree dokuwiki php-symfony-http-kernel php-symfony-routing" \
+        "curl nghttp2-client procps fail2ban prometheus openssl sslscan chromium php$php-fpm" ;;
+    applications) echo "dbconfig-no-thanks mediawiki phpmyadmin roundcube-core roundcube-sqlite3" \
+        "dovecot-imapd shaarli simplesamlphp adminer tt-rss cacti" ;;
     packages) echo "dpkg-dev mmdebstrap" ;;
-    bench) echo "apache2 libapache2-mod-php$php libapache2-mod-fcgid nginx-light lighttpd lighttpd-mod-openssl php$php-fpm php$php-cgi wrk h2o caddy apache2-utils nghttp2-client strace mariadb-server wordpress wordpress-theme-twentytwentythree" ;;
+    bench) echo "apache2 libapache2-mod-php$php libapache2-mod-fcgid nginx-light lighttpd" \
+        "lighttpd-mod-openssl php$php-fpm php$php-cgi wrk h2o caddy apache2-utils nghttp2-client" \
+        "strace mariadb-server wordpress wordpress-theme-twentytwentythree" ;;
     *) usage ;;
     esac
 }
@@ -69,14 +79,16 @@ as_root() {
 update_index() {
     [ -z "${index_updated:-}" ] || return 0
     index_updated=yes
-    as_root apt-get -q update || echo "install-packages: apt-get update failed; going on with the lists that are here" >&2
+    as_root apt-get -q update ||
+        echo "install-packages: apt-get update failed; going on with the lists that are here" >&2
 }
 
 install() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install "$@"
 }
 
-# A web server that apt-get installs must not start and take port 80; this policy is asked before a service is started.
+# A web server that apt-get installs must not start and take port 80; this policy is asked before a
+# service is started.
 policy=/usr/sbin/policy-rc.d
 keep_daemons_from_starting() {
     [ ! -e "$policy" ] || return 0
@@ -91,7 +103,8 @@ if [ -z "$php" ]; then
     php=$(php_version)
 fi
 [ -n "$php" ] || {
-    echo "install-packages: this distribution has no libphp-embed; set PHP_VERSION (for example 8.2) to the PHP to use" >&2
+    echo "install-packages: this distribution has no libphp-embed;" \
+        "set PHP_VERSION (for example 8.2) to the PHP to use" >&2
     exit 1
 }
 

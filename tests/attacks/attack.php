@@ -14,7 +14,8 @@ function tried(string $what): void
 /** Reports something that must not happen. The runner fails the attack. */
 function won(string $what): void
 {
-    file_put_contents(LOOT . '/report', 'won: ' . str_replace("\n", ' ', $what) . "\n", FILE_APPEND);
+    file_put_contents(LOOT . '/report', 'won: ' . str_replace("\n", ' ', $what) . "\n",
+        FILE_APPEND);
 }
 
 /** Reports the attempt, and the success if it was one. */
@@ -66,7 +67,8 @@ function c(): FFI
         int bind(int fd, const void *address, unsigned int length);
         int listen(int fd, int backlog);
         struct vector { void *base; unsigned long length; };
-        struct message { void *name; unsigned int name_length; struct vector *vectors; unsigned long count;
+        struct message { void *name; unsigned int name_length; struct vector *vectors;
+            unsigned long count;
             void *control; unsigned long control_length; int flags; };
         long sendmsg(int fd, const struct message *message, int flags);
         long recvmsg(int fd, struct message *message, int flags);
@@ -103,14 +105,17 @@ function regions(): array
 {
     $found = [];
     foreach (file('/proc/self/maps') as $line) {
-        if (str_contains($line, 'howdah-pool') && preg_match('/^([0-9a-f]+)-([0-9a-f]+) rw/', $line, $part)) {
+        if (str_contains($line, 'howdah-pool')
+            && preg_match('/^([0-9a-f]+)-([0-9a-f]+) rw/', $line, $part)) {
             $found[hexdec($part[1])] = hexdec($part[2]) - hexdec($part[1]);
         }
     }
     return $found;
 }
 
-/** The processes of this server: those that the attacker knows, and their descendants that it sees. */
+/**
+ * The processes of this server: those that the attacker knows, and their descendants that it sees.
+ */
 function processes(): array
 {
     $scene = scene();
@@ -119,7 +124,8 @@ function processes(): array
         $before = count($found);
         foreach (array_filter(scandir('/proc'), 'ctype_digit') as $process) {
             $status = (string) @file_get_contents("/proc/$process/status", length: 1000);
-            if (preg_match('/PPid:\s+(\d+)/', $status, $part) && in_array((int) $part[1], $found, true)) {
+            if (preg_match('/PPid:\s+(\d+)/', $status, $part)
+                && in_array((int) $part[1], $found, true)) {
                 $found[] = (int) $process;
             }
         }
@@ -128,10 +134,14 @@ function processes(): array
     return $found;
 }
 
-/** Whether the process runs as the attacker's user, and is not the front: a pool's own damage is its own. */
+/**
+ * Whether the process runs as the attacker's user, and is not the front: a pool's own damage is its
+ * own.
+ */
 function is_own(int $process): bool
 {
-    preg_match('/Uid:\s+(\d+)/', (string) @file_get_contents("/proc/$process/status", length: 1000), $part);
+    preg_match('/Uid:\s+(\d+)/', (string) @file_get_contents("/proc/$process/status", length: 1000),
+        $part);
     return $process !== scene()->front && (int) ($part[1] ?? -1) === posix_getuid();
 }
 
@@ -175,25 +185,33 @@ function attack_processes(): void
         if (is_own($process)) {
             continue;
         }
-        attempt("signals to $process", fn () => array_filter([0, SIGSTOP, SIGKILL, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGSEGV],
+        attempt("signals to $process", fn () =>
+            array_filter([0, SIGSTOP, SIGKILL, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGSEGV],
             fn ($signal) => posix_kill($process, $signal)));
         attempt("signals to the group of $process", fn () => posix_kill(-$process, SIGSTOP));
-        attempt("signals to the threads of $process", fn () => $c->syscall(200, $process, SIGSTOP) === 0); // tkill
+        // tkill
+        attempt("signals to the threads of $process", fn () =>
+            $c->syscall(200, $process, SIGSTOP) === 0);
         attempt("a signal through the handle of $process", function () use ($c, $process) {
             $handle = $c->syscall(434, $process, 0); // pidfd_open
-            return $handle >= 0 && $c->syscall(424, $handle, SIGSTOP, null, 0) === 0; // pidfd_send_signal
+            // pidfd_send_signal
+            return $handle >= 0 && $c->syscall(424, $handle, SIGSTOP, null, 0) === 0;
         });
-        attempt("a descriptor of $process", fn () => array_filter(range(0, 20), fn ($number) => steal($process, $number) >= 0));
-        attempt("attach to $process", fn () => $c->ptrace(16, $process, 0, 0) === 0 || $c->ptrace(0x4206, $process, 0, 0) === 0);
+        attempt("a descriptor of $process", fn () =>
+            array_filter(range(0, 20), fn ($number) => steal($process, $number) >= 0));
+        attempt("attach to $process", fn () => $c->ptrace(16, $process, 0, 0) === 0
+            || $c->ptrace(0x4206, $process, 0, 0) === 0);
         attempt("the memory of $process", function () use ($c, $process) {
             $room = $c->new('char[8]');
             $local = $c->new('struct vector');
             $remote = $c->new('struct vector');
             $local->base = $remote->base = FFI::cast('void *', FFI::addr($room));
             $local->length = $remote->length = 8;
-            return $c->syscall(310, $process, FFI::addr($local), 1, FFI::addr($remote), 1, 0) > 0; // process_vm_readv
+            // process_vm_readv
+            return $c->syscall(310, $process, FFI::addr($local), 1, FFI::addr($remote), 1, 0) > 0;
         });
-        // The call tells nothing: the kernel looks when it sends the signal. The runner sees if the process ends.
+        // The call tells nothing: the kernel looks when it sends the signal. The runner sees if the
+        // process ends.
         tried("a signal of a descriptor to $process");
         $pair = $c->new('int[2]');
         if ($c->socketpair(1, 1, 0, FFI::addr($pair[0])) === 0) {
@@ -204,10 +222,12 @@ function attack_processes(): void
             $c->close($pair[0]);
             $c->close($pair[1]);
         }
-        attempt("the priority of $process", fn () => $c->syscall(141, 0, $process, 19) === 0); // setpriority
+        // setpriority
+        attempt("the priority of $process", fn () => $c->syscall(141, 0, $process, 19) === 0);
         attempt("the limits of $process", function () use ($c, $process) {
             $limit = $c->new('unsigned long[2]');
-            return $c->syscall(302, $process, 7, FFI::addr($limit), null) === 0; // prlimit64, RLIMIT_NOFILE
+            // prlimit64, RLIMIT_NOFILE
+            return $c->syscall(302, $process, 7, FFI::addr($limit), null) === 0;
         });
     }
 }

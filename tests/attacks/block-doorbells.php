@@ -2,8 +2,9 @@
 /*
  * Makes the wake-up descriptors block, and fills them.
  *
- * Attacker: clears O_NONBLOCK on every eventfd that a process of its pool holds, also through pidfd_getfd, fills the
- *   counters up to the last value, and dies, so that the front is told to ring.
+ * Attacker: clears O_NONBLOCK on every eventfd that a process of its pool holds, also through
+ *   pidfd_getfd, fills the counters up to the last value, and dies, so that the front is told to
+ *   ring.
  * Must not happen: a thread of the front blocks in write(2): site B would wait for ever.
  * Checked: site B's answers during and after the attack; site A serves again.
  */
@@ -28,7 +29,8 @@ foreach (descriptors('eventfd') as $number => $target) {
     $count++;
 }
 foreach (glob('/proc/[0-9]*/fd/*') as $path) {
-    if (str_contains((string) @readlink($path), 'eventfd') && preg_match('~/proc/(\d+)/fd/(\d+)~', $path, $part)) {
+    if (str_contains((string) @readlink($path), 'eventfd')
+        && preg_match('~/proc/(\d+)/fd/(\d+)~', $path, $part)) {
         $stolen = steal((int) $part[1], (int) $part[2]);
         if ($stolen >= 0) {
             fill($stolen);

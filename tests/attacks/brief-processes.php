@@ -2,8 +2,9 @@
 /*
  * Starts processes that end at once.
  *
- * Attacker: forks children that fork and end, so that thousands of processes without a parent come and go in a second.
- *   Their ends are reported to the zygote and, after its death, to the supervisor.
+ * Attacker: forks children that fork and end, so that thousands of processes without a parent come
+ *   and go in a second. Their ends are reported to the zygote and, after its death, to the
+ *   supervisor.
  * Must not happen: zygote or supervisor does nothing but take such reports; site B waits.
  * Checked: site B's answers, and their time; a reload and a stop work.
  */

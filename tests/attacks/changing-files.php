@@ -2,10 +2,12 @@
 /*
  * Changes files while the front sends them.
  *
- * Attacker: truncates, extends, replaces and removes files, and the folder above them, while answers with them are on
- *   their way: plain ones, ranges and compressed ones.
- * Must not happen: the front crashes, sends bytes that are not of the file, or loops at the end of a file that shrank.
- * Checked: site B's answers; the front is the same process; no answer is longer than its Content-Length.
+ * Attacker: truncates, extends, replaces and removes files, and the folder above them, while
+ *   answers with them are on their way: plain ones, ranges and compressed ones.
+ * Must not happen: the front crashes, sends bytes that are not of the file, or loops at the end of
+ *   a file that shrank.
+ * Checked: site B's answers; the front is the same process; no answer is longer than its
+ *   Content-Length.
  */
 require __DIR__ . '/attack.php';
 
@@ -27,7 +29,9 @@ for ($until = microtime(true) + 0.8, $turn = 0; microtime(true) < $until; $turn+
     }
     stream_set_timeout($client, 1);
     $range = $turn % 4 === 1 ? "Range: bytes=100-4000000\r\n" : '';
-    fwrite($client, "GET /$name HTTP/1.1\r\nHost: a.example\r\nAccept-Encoding: gzip\r\nConnection: close\r\n$range\r\n");
+    fwrite($client,
+        "GET /$name HTTP/1.1\r\nHost: a.example\r\nAccept-Encoding: gzip\r\nConnection: close\r\n"
+        . "$range\r\n");
     $head = (string) fread($client, 1000);
     switch ($turn % 5) {
         case 0: ftruncate(fopen($path, 'r+'), 10); break;
@@ -38,7 +42,8 @@ for ($until = microtime(true) + 0.8, $turn = 0; microtime(true) < $until; $turn+
     }
     $length = strlen($head) + strlen((string) stream_get_contents($client, 10_000_000));
     tried('changed a file');
-    if (preg_match('/^Content-Length: (\d+)\r$/mi', $head, $part) && $length > $part[1] + strpos($head, "\r\n\r\n") + 4) {
+    if (preg_match('/^Content-Length: (\d+)\r$/mi', $head, $part)
+        && $length > $part[1] + strpos($head, "\r\n\r\n") + 4) {
         won('an answer that is longer than its Content-Length');
     }
 }

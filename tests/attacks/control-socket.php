@@ -2,8 +2,8 @@
 /*
  * Speaks to the control socket.
  *
- * Attacker: connects to the socket through which `howdah stop` and `howdah reload` reach the server, sends the words,
- *   and replaces the socket by one of its own.
+ * Attacker: connects to the socket through which `howdah stop` and `howdah reload` reach the
+ *   server, sends the words, and replaces the socket by one of its own.
  * Must not happen: the attacker is connected, or its word is obeyed.
  * Checked: no connection; the supervisor is the same process.
  */
@@ -16,4 +16,5 @@ foreach (["unix://$path", 'unix:///run/howdah.sock'] as $address) {
         return $socket && fwrite($socket, "stop\n");
     });
 }
-attempt('replace the control socket', fn () => unlink($path) || rename(LOOT . '/scene.json', $path));
+attempt('replace the control socket', fn () => unlink($path)
+    || rename(LOOT . '/scene.json', $path));

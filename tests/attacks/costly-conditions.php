@@ -2,8 +2,8 @@
 /*
  * Lets the front match costly patterns.
  *
- * Attacker: a .htaccess file with thousands of conditions, each of which uses up almost all steps that one match may
- *   take, in SetEnvIf, RewriteCond, Redirect and If; a few clients ask for it.
+ * Attacker: a .htaccess file with thousands of conditions, each of which uses up almost all steps
+ *   that one match may take, in SetEnvIf, RewriteCond, Redirect and If; a few clients ask for it.
  * Must not happen: site B waits for the evaluation.
  * Checked: site B's answers, and their time.
  */
@@ -28,7 +28,9 @@ for ($until = microtime(true) + 0.8, $turn = 0; microtime(true) < $until; $turn+
     if ($client) {
         stream_set_timeout($client, 1);
         $long = str_repeat('a', 28 + $turn % 300) . '!';
-        fwrite($client, "GET /costly/x.txt?$turn HTTP/1.1\r\nHost: a.example\r\nX-Long: $long\r\nConnection: close\r\n\r\n");
+        fwrite($client,
+            "GET /costly/x.txt?$turn HTTP/1.1\r\nHost: a.example\r\nX-Long: $long\r\nConnection: "
+            . "close\r\n\r\n");
         fread($client, 1000);
         tried('asked');
     }

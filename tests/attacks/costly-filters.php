@@ -2,8 +2,8 @@
 /*
  * Lets the front filter large answers.
  *
- * Attacker: compresses megabytes at the highest level, substitutes with costly patterns, and lets filters make a
- *   thousand bytes of each, through .htaccess.
+ * Attacker: compresses megabytes at the highest level, substitutes with costly patterns, and lets
+ *   filters make a thousand bytes of each, through .htaccess.
  * Must not happen: site B waits for the filters, or the front takes memory for what they make.
  * Checked: site B's answers, and their time; the front's memory.
  */
@@ -18,7 +18,8 @@ function prepare(): void
     }
     file_put_contents(__DIR__ . '/filtered/large.txt', $text);
     file_put_contents(__DIR__ . '/filtered/line.html', str_repeat('aaaaaaaab', 100_000));
-    file_put_contents(__DIR__ . '/filtered/many.html', str_repeat(str_repeat('a', 60) . "\n", 16_000));
+    file_put_contents(__DIR__ . '/filtered/many.html',
+        str_repeat(str_repeat('a', 60) . "\n", 16_000));
     file_put_contents(__DIR__ . '/filtered/zeros.txt.gz', gzencode(str_repeat("\0", 60_000_000)));
     $b = str_repeat('b', 1000);
     file_put_contents(__DIR__ . '/filtered/.htaccess', <<<X
@@ -50,7 +51,9 @@ for ($until = microtime(true) + 0.8, $turn = 0; microtime(true) < $until; $turn+
         stream_set_timeout($client, 1);
         $name = ['line.html', 'large.txt', 'many.html', 'zeros.txt.gz'][$turn % 4];
         touch(__DIR__ . "/filtered/$name");
-        fwrite($client, "GET /filtered/$name?$turn HTTP/1.1\r\nHost: a.example\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n");
+        fwrite($client,
+            "GET /filtered/$name?$turn HTTP/1.1\r\nHost: a.example\r\nAccept-Encoding: gzip\r\n"
+            . "Connection: close\r\n\r\n");
         stream_get_contents($client, 1_000_000);
         tried('asked');
     }

@@ -2,8 +2,10 @@
 /*
  * Dies all the time.
  *
- * Attacker: every request kills its worker, in every manner: signals, exit without shutdown, stack overflow, memory.
- * Must not happen: the log grows by a line for each death; replacing workers takes the machine's time from site B.
+ * Attacker: every request kills its worker, in every manner: signals, exit without shutdown, stack
+ *   overflow, memory.
+ * Must not happen: the log grows by a line for each death; replacing workers takes the machine's
+ *   time from site B.
  * Checked: site B's answers; bytes of the log; site A serves again.
  */
 require __DIR__ . '/attack.php';

@@ -2,8 +2,9 @@
 /*
  * Lets the front look into folders within folders.
  *
- * Attacker: a path of as many folders as a request may name, each with a .htaccess file, rules that inherit, sections for each
- *   folder, and index files that lead to the next folder; asks for the deepest file and for missing ones.
+ * Attacker: a path of as many folders as a request may name, each with a .htaccess file, rules that
+ *   inherit, sections for each folder, and index files that lead to the next folder; asks for the
+ *   deepest file and for missing ones.
  * Must not happen: site B waits while the front walks the folders and joins the files.
  * Checked: site B's answers, and their time.
  */
@@ -17,8 +18,11 @@ function prepare(): void
     for ($depth = 0; $depth < DEPTH; $depth++) {
         @mkdir('d');
         chdir('d');
-        file_put_contents('.htaccess', "RewriteEngine On\nRewriteOptions Inherit\nRewriteRule ^x(.*)$depth$ y\$1 [C]\nRewriteRule ^y z\n"
-            . "SetEnvIf Host (.+) v$depth=\$1\n<Files \"*.txt\">\nHeader append X-Depth $depth\n</Files>\nDirectoryIndex d/ index.html\n");
+        file_put_contents('.htaccess',
+            "RewriteEngine On\nRewriteOptions Inherit\nRewriteRule ^x(.*)$depth$ y\$1 [C]\n"
+            . "RewriteRule ^y z\n"
+            . "SetEnvIf Host (.+) v$depth=\$1\n<Files \"*.txt\">\nHeader append X-Depth $depth\n"
+                . "</Files>\nDirectoryIndex d/ index.html\n");
     }
     file_put_contents('x.txt', 'deep');
 }

@@ -2,9 +2,10 @@
 /*
  * Writes to the disk without pause.
  *
- * Attacker: writes files and has the kernel bring them to the disk at once (fsync, sync), makes and removes thousands of
- *   small ones, and reads with nothing kept in memory.
- * Must not happen: site B, whose sessions and uploads are on the same disk, waits for it; the front waits for a file.
+ * Attacker: writes files and has the kernel bring them to the disk at once (fsync, sync), makes and
+ *   removes thousands of small ones, and reads with nothing kept in memory.
+ * Must not happen: site B, whose sessions and uploads are on the same disk, waits for it; the front
+ *   waits for a file.
  * Checked: site B's answers, of which some write, and their time.
  */
 require __DIR__ . '/attack.php';

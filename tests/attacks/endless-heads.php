@@ -2,9 +2,10 @@
 /*
  * Sends interim responses without end.
  *
- * Attacker: a script sends 103 again and again and never its answer, to clients that read as fast as they can,
- *   that know no interim responses (HTTP/1.0), and that read nothing (HTTP/2).
- * Must not happen: a thread of the front does nothing but send them; the front keeps them in memory.
+ * Attacker: a script sends 103 again and again and never its answer, to clients that read as fast
+ *   as they can, that know no interim responses (HTTP/1.0), and that read nothing (HTTP/2).
+ * Must not happen: a thread of the front does nothing but send them; the front keeps them in
+ *   memory.
  * Checked: site B's answers; the front is the same process; its memory while the clients wait.
  */
 if (PHP_SAPI === 'cli') {
@@ -25,7 +26,8 @@ function attack(string $address, string $seconds, string $loot): void
     $before = memory($front);
     $target = '/endless-heads.php';
     $clients = [];
-    foreach (["GET $target HTTP/1.1\r\nHost: a.example\r\n\r\n", "GET $target HTTP/1.0\r\nHost: a.example\r\n\r\n",
+    foreach (["GET $target HTTP/1.1\r\nHost: a.example\r\n\r\n",
+        "GET $target HTTP/1.0\r\nHost: a.example\r\n\r\n",
         http2($target)] as $number => $request) {
         $report("tried: endless heads for client $number");
         $clients[] = $client = stream_socket_client("tcp://$address");
@@ -43,11 +45,15 @@ function attack(string $address, string $seconds, string $loot): void
     }
 }
 
-/** The bytes of an HTTP/2 client that asks for one page with prior knowledge, and lets the server send at once. */
+/**
+ * The bytes of an HTTP/2 client that asks for one page with prior knowledge, and lets the server
+ * send at once.
+ */
 function http2(string $target): string
 {
     $frame = fn (int $kind, int $flags, int $stream, string $content) =>
-        substr(pack('N', strlen($content)), 1) . chr($kind) . chr($flags) . pack('N', $stream) . $content;
+        substr(pack('N', strlen($content)), 1) . chr($kind) . chr($flags) . pack('N', $stream)
+            . $content;
     $text = fn (string $text) => chr(strlen($text)) . $text;
     // Indexed: GET, http. Literal: the path and the authority.
     $head = "\x82\x86\x04" . $text($target) . "\x01" . $text('a.example');

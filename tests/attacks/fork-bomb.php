@@ -3,9 +3,11 @@
  * Exhausts processes.
  *
  * Attacker: forks until it may not, and leaves the children waiting.
- * Must not happen: site B's workers, the front or the supervisor cannot start a process; the pool has
+ * Must not happen: site B's workers, the front or the supervisor cannot start a process; the pool
+ *   has
  * more processes than its `pids` allows, where the system has control groups that count them.
- * Checked: site B's answers; a reload works, which starts processes; after the stop no child is left.
+ * Checked: site B's answers; a reload works, which starts processes; after the stop no child is
+ *   left.
  */
 require __DIR__ . '/attack.php';
 

@@ -2,8 +2,8 @@
 /*
  * Forks in every manner, and lets the child answer.
  *
- * Attacker: forks with pcntl_fork, fork, vfork and clone; child or parent or both go on: return from the script, write
- *   output, end, die by a signal, or live on and write later.
+ * Attacker: forks with pcntl_fork, fork, vfork and clone; child or parent or both go on: return
+ *   from the script, write output, end, die by a signal, or live on and write later.
  * Must not happen: a visitor of either site gets bytes that are not the answer to the request.
  * Checked: every byte for visitors of site B and of site A; after the stop, no child is left.
  */

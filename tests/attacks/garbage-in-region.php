@@ -2,8 +2,9 @@
 /*
  * Writes garbage into every word of the shared memory, in every state.
  *
- * Attacker: overwrites single words of the pool's region with zeros, ones, neighbouring and random values, in turn and
- *   at random, while other requests of its pool are in every phase: queued, taken, streaming, done.
+ * Attacker: overwrites single words of the pool's region with zeros, ones, neighbouring and random
+ *   values, in turn and at random, while other requests of its pool are in every phase: queued,
+ *   taken, streaming, done.
  * Must not happen: the front crashes, hangs, grows or answers a visitor of site B wrongly.
  * Checked: site B's answers; the front is the same process; its memory; site A serves again.
  */

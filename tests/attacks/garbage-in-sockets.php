@@ -2,10 +2,11 @@
 /*
  * Forges messages on every socket of its pool.
  *
- * Attacker: takes the sockets of its workers and, with pidfd_getfd, of its zygote; makes them block; sends forged,
- *   cut, oversized and descriptor-laden messages to the front and the supervisor, in a flood; fills queues; shuts
- *   sockets down.
- * Must not happen: the front or the supervisor blocks, crashes, leaks descriptors or signals a foreign process.
+ * Attacker: takes the sockets of its workers and, with pidfd_getfd, of its zygote; makes them
+ *   block; sends forged, cut, oversized and descriptor-laden messages to the front and the
+ *   supervisor, in a flood; fills queues; shuts sockets down.
+ * Must not happen: the front or the supervisor blocks, crashes, leaks descriptors or signals a
+ *   foreign process.
  * Checked: site B's answers; front and supervisor are the same processes; a reload and a stop work.
  */
 require __DIR__ . '/attack.php';
@@ -45,7 +46,8 @@ for ($until = microtime(true) + 0.4, $turn = 0; microtime(true) < $until; $turn+
         $c->fcntl($socket, 4, $c->fcntl($socket, 3) & ~0x800); // F_SETFL without O_NONBLOCK
         $with = $own ? array_fill(0, [0, 1, 16, 250][$turn % 4], $own[0]) : [];
         // A flood of one message, or all of them.
-        send($socket, $messages[$mode ? ($mode === 1 ? 8 : 11) : $turn % count($messages)], $mode ? [] : $with);
+        send($socket, $messages[$mode ? ($mode === 1 ? 8 : 11) : $turn % count($messages)], $mode
+            ? [] : $with);
     }
 }
 if ($mode === 0) {

@@ -2,8 +2,8 @@
 /*
  * Lets the front read files that have no end.
  *
- * Attacker: sparse files of a terabyte under the names that the front reads whole: .htaccess, password and group files,
- *   headers of listings, error documents, texts to compress.
+ * Attacker: sparse files of a terabyte under the names that the front reads whole: .htaccess,
+ *   password and group files, headers of listings, error documents, texts to compress.
  * Must not happen: the front takes the memory for such a file, or reads it while site B waits.
  * Checked: site B's answers, and their time; the front's memory.
  */
@@ -22,10 +22,12 @@ function prepare(): void
     };
     $huge('one/.htaccess');
     $huge('two/users');
-    $text('two/.htaccess', "AuthType Basic\nAuthName x\nAuthUserFile " . __DIR__ . "/two/users\nRequire valid-user\n");
+    $text('two/.htaccess', "AuthType Basic\nAuthName x\nAuthUserFile " . __DIR__
+        . "/two/users\nRequire valid-user\n");
     $huge('three/groups');
     $text('three/users', 'x:' . password_hash('x', PASSWORD_BCRYPT, ['cost' => 4]) . "\n");
-    $text('three/.htaccess', "AuthType Basic\nAuthName x\nAuthUserFile " . __DIR__ . "/three/users\nAuthGroupFile "
+    $text('three/.htaccess', "AuthType Basic\nAuthName x\nAuthUserFile " . __DIR__
+        . "/three/users\nAuthGroupFile "
         . __DIR__ . "/three/groups\nRequire group g\n");
     $huge('four/README.html');
     $huge('four/HEADER.html');
@@ -42,11 +44,14 @@ function prepare(): void
 }
 
 $scene = scene();
-foreach (['one/x', 'two/x', 'three/x', 'four/', 'five/x', 'six/text.txt', 'seven/text.txt', 'eight/x.php', 'nine/text.txt'] as $name) {
+foreach (['one/x', 'two/x', 'three/x', 'four/', 'five/x', 'six/text.txt', 'seven/text.txt',
+    'eight/x.php', 'nine/text.txt'] as $name) {
     $client = @stream_socket_client("tcp://$scene->address:$scene->port", $number, $text, 0.2);
     if ($client) {
         $range = $name === 'nine/text.txt' ? "Range: bytes=0-1099511627775\r\n" : '';
-        fwrite($client, "GET /$name HTTP/1.1\r\nHost: a.example\r\nAuthorization: Basic eDp4\r\nAccept-Encoding: gzip\r\n$range\r\n");
+        fwrite($client,
+            "GET /$name HTTP/1.1\r\nHost: a.example\r\nAuthorization: Basic eDp4\r\n"
+            . "Accept-Encoding: gzip\r\n$range\r\n");
         $clients[] = $client;
         tried("ask for $name");
     }

@@ -2,9 +2,10 @@
 /*
  * Lets the front keep large .htaccess files.
  *
- * Attacker: has 60 folders with .htaccess files of a megabyte each, of many directives, of long ones and of patterns,
- *   and asks for a file in each of them, in turns.
- * Must not happen: the front has the rules of all these folders in its memory; site B waits while rules are compiled.
+ * Attacker: has 60 folders with .htaccess files of a megabyte each, of many directives, of long
+ *   ones and of patterns, and asks for a file in each of them, in turns.
+ * Must not happen: the front has the rules of all these folders in its memory; site B waits while
+ *   rules are compiled.
  * Checked: site B's answers, and their time; the front's memory.
  */
 const FOLDERS = 60;
@@ -35,11 +36,13 @@ function prepare(): void
 }
 
 $scene = scene();
-for ($until = microtime(true) + 0.8, $turn = random_int(0, FOLDERS - 1); microtime(true) < $until; $turn++) {
+for ($until = microtime(true) + 0.8, $turn = random_int(0, FOLDERS - 1);
+    microtime(true) < $until; $turn++) {
     $client = @stream_socket_client("tcp://$scene->address:$scene->port", $number, $text, 0.5);
     if ($client) {
         stream_set_timeout($client, 2);
-        fwrite($client, 'GET /large' . $turn % FOLDERS . "/x.txt HTTP/1.0\r\nHost: a.example\r\n\r\n");
+        fwrite($client, 'GET /large' . $turn % FOLDERS
+            . "/x.txt HTTP/1.0\r\nHost: a.example\r\n\r\n");
         fgets($client);
         tried('asked');
     }

@@ -2,8 +2,9 @@
 /*
  * Holds leases on its files.
  *
- * Attacker: takes a write lease (F_SETLEASE) on every file of its site, its scripts and its .htaccess file: whoever
- *   opens such a file waits until the lease is given back, for up to 45 seconds.
+ * Attacker: takes a write lease (F_SETLEASE) on every file of its site, its scripts and its
+ *   .htaccess file: whoever opens such a file waits until the lease is given back, for up to 45
+ *   seconds.
  * Must not happen: the front waits in open(2).
  * Checked: site B's answers, while site A's leased files are asked for.
  */

@@ -2,8 +2,9 @@
 /*
  * Exchanges a file for a link while the front opens it.
  *
- * Attacker: renames files, folders and links over each other without pause, so that a path that was checked leads to
- *   site B's files (which the front may read) when it is opened; links to /proc and to open descriptors.
+ * Attacker: renames files, folders and links over each other without pause, so that a path that was
+ *   checked leads to site B's files (which the front may read) when it is opened; links to /proc
+ *   and to open descriptors.
  * Must not happen: an answer holds a byte of site B's files.
  * Checked: no answer holds a secret; the exchanged names are asked for without pause.
  */
@@ -26,7 +27,8 @@ $scene = scene();
 if (((int) ($_GET['client'] ?? 0)) === 0) {
     tried('exchange');
     for ($until = microtime(true) + 0.8; microtime(true) < $until;) {
-        foreach ([['mine.txt', 'their.txt', 'race.txt'], ['real', 'theirs', 'folder']] as [$good, $evil, $name]) {
+        foreach ([['mine.txt', 'their.txt', 'race.txt'], ['real', 'theirs', 'folder']] 
+            as [$good, $evil, $name]) {
             foreach ([$good, $evil] as $target) {
                 // A link to a file of one's own, then one to another's; then a file itself.
                 @symlink(readlink(__DIR__ . "/$target") ?: __DIR__ . "/$target", __DIR__ . "/next");
@@ -40,13 +42,15 @@ if (((int) ($_GET['client'] ?? 0)) === 0) {
     exit;
 }
 for ($until = microtime(true) + 0.8; microtime(true) < $until;) {
-    foreach (['race.txt', 'folder/private.txt', 'their.txt', 'theirs/private.txt', 'process.txt', 'environment.txt', 'cwd.txt'] as $name) {
+    foreach (['race.txt', 'folder/private.txt', 'their.txt', 'theirs/private.txt', 'process.txt',
+        'environment.txt', 'cwd.txt'] as $name) {
         $client = @stream_socket_client("tcp://$scene->address:$scene->port", $number, $text, 0.5);
         if (!$client) {
             continue;
         }
         fwrite($client, "GET /$name HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
-        if (preg_match('/secret-' . 'of-[a-z]+-[0-9a-f]{16}/', (string) stream_get_contents($client))) {
+        if (preg_match('/secret-' . 'of-[a-z]+-[0-9a-f]{16}/',
+            (string) stream_get_contents($client))) {
             won("read site B's file through $name");
         }
     }

@@ -2,7 +2,8 @@
 /*
  * Exhausts memory.
  *
- * Attacker: takes memory outside of PHP's own limit, in every worker, and touches each page; fills memory files.
+ * Attacker: takes memory outside of PHP's own limit, in every worker, and touches each page; fills
+ *   memory files.
  * Must not happen: site B's workers or the front are killed for want of memory, or site B waits.
  * Checked: site B's answers; front, supervisor and site B's zygote are the same processes.
  */

@@ -2,9 +2,10 @@
 /*
  * Looks for other sites' secrets in all memory that it can reach.
  *
- * Attacker: reads its own memory and the shared region word by word, its descriptors, System V and POSIX shared
- *   memory, opcache's memory, while site B answers requests that carry secrets.
- * Must not happen: a secret of site B, of a request to it, or of the server's environment is in that memory.
+ * Attacker: reads its own memory and the shared region word by word, its descriptors, System V and
+ *   POSIX shared memory, opcache's memory, while site B answers requests that carry secrets.
+ * Must not happen: a secret of site B, of a request to it, or of the server's environment is in
+ *   that memory.
  * Checked: no secret is found; the same search finds a secret of the attacker's own.
  */
 require __DIR__ . '/attack.php';
@@ -18,10 +19,12 @@ stream_set_read_buffer($memory, 0);
 $read = 0;
 foreach (file('/proc/self/maps') as $line) {
     // The files of the system hold no secret.
-    if (!preg_match('/^([0-9a-f]+)-([0-9a-f]+) r.*?(\S*)$/', $line, $part) || preg_match('~^(\[v|/usr/|/lib)~', $part[3])) {
+    if (!preg_match('/^([0-9a-f]+)-([0-9a-f]+) r.*?(\S*)$/', $line, $part)
+        || preg_match('~^(\[v|/usr/|/lib)~', $part[3])) {
         continue;
     }
-    for ($at = hexdec($part[1]); $at < hexdec($part[2]) && $at < hexdec($part[1]) + (32 << 20); $at += 1 << 20) {
+    for ($at = hexdec($part[1]); $at < hexdec($part[2]) && $at < hexdec($part[1])
+        + (32 << 20); $at += 1 << 20) {
         if (fseek($memory, $at) !== 0) {
             break;
         }

@@ -2,10 +2,13 @@
 /*
  * Exchanges its document root for links to folders that other sites need.
  *
- * Attacker: owns the folder above its document root. A process that outlives the request exchanges the root for a link
- *   to /usr, to / and to site B's root, and back, also while the server reloads and reads where the root is.
- * Must not happen: a pool of site B is kept from /usr, or from its own root, and does not start; the reload fails.
- * Checked: a reload during the exchanges works, and site B serves afterwards; site A serves between two exchanges.
+ * Attacker: owns the folder above its document root. A process that outlives the request exchanges
+ *   the root for a link to /usr, to / and to site B's root, and back, also while the server reloads
+ *   and reads where the root is.
+ * Must not happen: a pool of site B is kept from /usr, or from its own root, and does not start;
+ *   the reload fails.
+ * Checked: a reload during the exchanges works, and site B serves afterwards; site A serves between
+ *   two exchanges.
  */
 require __DIR__ . '/attack.php';
 

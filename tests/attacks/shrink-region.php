@@ -2,8 +2,8 @@
 /*
  * Takes the shared memory away from the front.
  *
- * Attacker: truncates, extends and punches the region's file, through its own mapping and through descriptors that it
- *   opens again; protects and unmaps its side; asks for seals.
+ * Attacker: truncates, extends and punches the region's file, through its own mapping and through
+ *   descriptors that it opens again; protects and unmaps its side; asks for seals.
  * Must not happen: the front gets SIGBUS; a page of the region goes for good.
  * Checked: the file cannot be truncated or grown; site B's answers; the front is the same process.
  */

@@ -2,8 +2,8 @@
 /*
  * Fills the disk with answers that nobody reads.
  *
- * Attacker: a script makes hundreds of megabytes, and many clients ask for them and read nothing, so that the front
- *   has to keep the answers.
+ * Attacker: a script makes hundreds of megabytes, and many clients ask for them and read nothing,
+ *   so that the front has to keep the answers.
  * Must not happen: the front's temporary files fill the disk, or its memory grows; site B waits.
  * Checked: bytes of the front's open temporary files; site B's answers.
  */
@@ -31,7 +31,8 @@ function attack(string $address, string $seconds, string $loot): void
         }
         $bytes = 0;
         foreach (glob("/proc/$front/fd/*") as $path) {
-            if (str_contains((string) @readlink($path), '(deleted)') && !str_contains((string) @readlink($path), 'memfd')) {
+            $target = (string) @readlink($path);
+            if (str_contains($target, '(deleted)') && !str_contains($target, 'memfd')) {
                 $bytes += (@stat($path)['blocks'] ?? 0) * 512;
             }
         }

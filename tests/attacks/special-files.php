@@ -2,8 +2,9 @@
 /*
  * Puts files of other kinds below its document root.
  *
- * Attacker: replaces files by FIFOs, sockets, folders, links in a circle and links to devices, under the names that the
- *   server opens by itself: .htaccess, .htpasswd, .user.ini, index files, scripts, listed folders.
+ * Attacker: replaces files by FIFOs, sockets, folders, links in a circle and links to devices,
+ *   under the names that the server opens by itself: .htaccess, .htpasswd, .user.ini, index files,
+ *   scripts, listed folders.
  * Must not happen: the front waits for a FIFO, or reads a device.
  * Checked: site B's answers, while all of these names are asked for.
  */
@@ -21,7 +22,8 @@ function prepare(): void
     }
     @mkdir(__DIR__ . '/five');
     file_put_contents(__DIR__ . '/four/.htaccess',
-        "AuthType Basic\nAuthName x\nAuthUserFile " . __DIR__ . "/four/.htpasswd\nRequire valid-user\nOptions +Indexes\nReadmeName fifo\n");
+        "AuthType Basic\nAuthName x\nAuthUserFile " . __DIR__
+            . "/four/.htpasswd\nRequire valid-user\nOptions +Indexes\nReadmeName fifo\n");
     symlink('/dev/zero', __DIR__ . '/zero.txt');
     symlink('/dev/tty', __DIR__ . '/terminal.txt');
     symlink('/proc/self/fd/0', __DIR__ . '/input.txt');
@@ -31,12 +33,15 @@ function prepare(): void
 }
 
 $scene = scene();
-$names = ['fifo', 'fifo.php', 'fifo.txt', 'one/', 'two/', 'three/', 'four/', 'four/x', 'five/', 'zero.txt', 'terminal.txt',
+$names = ['fifo', 'fifo.php', 'fifo.txt', 'one/', 'two/', 'three/', 'four/', 'four/x', 'five/',
+    'zero.txt', 'terminal.txt',
     'input.txt', 'circle.txt', 'socket.txt', 'one/x', 'five/x.php', '.user.ini'];
 foreach ($names as $name) {
     $client = @stream_socket_client("tcp://$scene->address:$scene->port", $number, $text, 0.2);
     if ($client) {
-        fwrite($client, "GET /$name HTTP/1.1\r\nHost: a.example\r\nAuthorization: Basic eDp4\r\nConnection: close\r\n\r\n");
+        fwrite($client,
+            "GET /$name HTTP/1.1\r\nHost: a.example\r\nAuthorization: Basic eDp4\r\nConnection: "
+            . "close\r\n\r\n");
         $clients[$name] = $client;
         tried("ask for $name");
     }

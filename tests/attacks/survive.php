@@ -2,8 +2,9 @@
 /*
  * Lives on after the request, a reload and the stop.
  *
- * Attacker: leaves processes behind: children of proc_open and exec, double forks with setsid, processes that ignore
- *   every signal, change their group and name, or have no descriptor of the server's.
+ * Attacker: leaves processes behind: children of proc_open and exec, double forks with setsid,
+ *   processes that ignore every signal, change their group and name, or have no descriptor of the
+ *   server's.
  * Must not happen: one of them lives after the stop of the server.
  * Checked: after the stop no process of the site's user is left; site B's answers.
  */
@@ -19,7 +20,8 @@ switch ($round % 4) {
         exec('setsid sleep 300 >/dev/null 2>&1 &');
         break;
     case 1:
-        proc_open(['sh', '-c', 'trap "" TERM HUP INT; (sleep 301; sleep 302) & sleep 303'], [], $pipes);
+        proc_open(['sh', '-c', 'trap "" TERM HUP INT; (sleep 301; sleep 302) & sleep 303'], [],
+            $pipes);
         break;
     case 2:
         $c = c();
@@ -42,7 +44,8 @@ switch ($round % 4) {
         break;
     case 3:
         $c = c();
-        if ($c->syscall(56, 0x8000 | 17, 0, 0, 0, 0) === 0) { // clone, CLONE_PARENT: a child of the zygote
+        // clone, CLONE_PARENT: a child of the zygote
+        if ($c->syscall(56, 0x8000 | 17, 0, 0, 0, 0) === 0) {
             while (true) {
                 $c->sleep(300);
             }

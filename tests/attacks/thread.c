@@ -8,7 +8,8 @@ static char *region;
 static unsigned long bytes;
 static int running;
 
-static const char forged[] = "\r\nContent-Length: 2\r\n\r\nhiHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nFORGED";
+static const char forged[] = "\r\nContent-Length: 2\r\n\r\nhi"
+	"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nFORGED";
 
 static void *run(void *unused)
 {

@@ -2,8 +2,8 @@
 /*
  * Lets thousands of timers expire at one moment.
  *
- * Attacker: makes as many timers as it may in several processes, and sets all of them to the same moments. The kernel
- *   serves them in one interrupt, in which nobody else has the processor.
+ * Attacker: makes as many timers as it may in several processes, and sets all of them to the same
+ *   moments. The kernel serves them in one interrupt, in which nobody else has the processor.
  * Must not happen: site B waits for the end of such interrupts.
  * Checked: site B's answers, and their time.
  */
@@ -19,7 +19,9 @@ $limit = $c->new('unsigned long[2]');
 $c->syscall(302, 0, 7, null, FFI::addr($limit)); // prlimit64, RLIMIT_NOFILE
 $limit[0] = $limit[1];
 $c->syscall(302, 0, 7, FFI::addr($limit), null);
-for ($timers = []; count($timers) < MOST && ($timer = $c->syscall(283, 1, 0)) >= 0; $timers[] = $timer); // timerfd_create
+// timerfd_create
+for ($timers = []; count($timers) < MOST && ($timer = $c->syscall(283, 1,
+    0)) >= 0; $timers[] = $timer);
 $time = $c->new('long[4]');
 for ($until = microtime(true) + 0.8; microtime(true) < $until;) {
     // All at the next full tenth of a second of CLOCK_MONOTONIC.

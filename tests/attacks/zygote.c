@@ -100,6 +100,7 @@ static PHP_MINIT_FUNCTION(attack)
 }
 
 static zend_module_entry attack_module_entry = {
-	STANDARD_MODULE_HEADER, "attack", NULL, PHP_MINIT(attack), NULL, NULL, NULL, NULL, "1", STANDARD_MODULE_PROPERTIES};
+	STANDARD_MODULE_HEADER, "attack", NULL, PHP_MINIT(attack), NULL, NULL, NULL, NULL, "1",
+	STANDARD_MODULE_PROPERTIES};
 
 ZEND_GET_MODULE(attack)
