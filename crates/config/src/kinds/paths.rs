@@ -32,6 +32,10 @@ impl ValueKind for FilePath {
     }
 }
 
+/// Checks that a text can be a path.
+///
+/// # Errors
+/// The path is empty, holds a NUL or begins with `~`.
 pub(super) fn check_path(text: &str) -> Result<(), ValueError> {
     if text.is_empty() || text.contains('\0') {
         return Err(ValueError::new(

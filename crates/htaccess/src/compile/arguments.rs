@@ -9,6 +9,9 @@ use crate::registry::Registered;
 const MOST_WORDS: usize = 64;
 
 /// Splits `raw` into words; `None` where the directive has nothing to do.
+///
+/// # Errors
+/// The directive has too few or too many words, or its flag is neither On nor Off.
 pub(super) fn split(directive: &Registered, raw: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Complaint> {
     match directive.arguments {
         Arguments::Raw => Ok(Some(Vec::new())),

@@ -13,6 +13,10 @@ use crate::pattern::Pattern;
 /// 20 anyway.)
 const DEEPEST: usize = 100;
 
+/// Parses a condition, such as that of `<If>`.
+///
+/// # Errors
+/// The text is no condition, or is nested too deeply.
 pub(super) fn condition(text: &[u8]) -> Result<Condition, BadExpression> {
     let mut parser = ExpressionParser::new(text, tokens(text, true)?);
     let condition = parser.any(0)?;
@@ -20,6 +24,10 @@ pub(super) fn condition(text: &[u8]) -> Result<Condition, BadExpression> {
     Ok(condition)
 }
 
+/// Parses a string expression, such as that of `expr=`.
+///
+/// # Errors
+/// The text is no string expression, or is nested too deeply.
 pub(super) fn string(text: &[u8]) -> Result<ExpressionWord, BadExpression> {
     let mut parser = ExpressionParser::new(text, tokens(text, false)?);
     let word = parser.pieces(0)?;

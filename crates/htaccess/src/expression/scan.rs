@@ -75,6 +75,9 @@ enum ScanState {
 }
 
 /// Returns the tokens of a condition, or else of a string.
+///
+/// # Errors
+/// A byte begins no token, or a string, a pattern or a variable does not end.
 pub(super) fn tokens(text: &[u8], is_condition: bool) -> Result<Vec<Token>, BadExpression> {
     let first = match is_condition {
         true => ScanState::Plain,

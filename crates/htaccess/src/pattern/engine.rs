@@ -78,6 +78,10 @@ static MOST_GROUPS: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 impl PcrePattern {
+    /// Compiles a pattern. `tree` is its structure, where that is known.
+    ///
+    /// # Errors
+    /// PCRE2 does not take the pattern.
     pub(super) fn new(
         definition: &Definition,
         tree: Option<&PatternTree>,
@@ -100,6 +104,10 @@ impl PcrePattern {
         self.groups > 1
     }
 
+    /// Returns whether the pattern matches `subject`.
+    ///
+    /// # Errors
+    /// The match takes too much work.
     pub(super) fn is_match(
         &self,
         definition: &Definition,
@@ -109,6 +117,10 @@ impl PcrePattern {
         Ok(self.run(definition, subject, 0, meter, |_| ())?.is_some())
     }
 
+    /// Returns where the first match from `from` on begins and ends. `None` if there is none.
+    ///
+    /// # Errors
+    /// The match takes too much work.
     pub(super) fn find_from(
         &self,
         definition: &Definition,
@@ -123,6 +135,10 @@ impl PcrePattern {
         Ok(found.flatten())
     }
 
+    /// Returns the places of the first match and of its groups. `None` if there is none.
+    ///
+    /// # Errors
+    /// The match takes too much work.
     pub(super) fn spans(
         &self,
         definition: &Definition,

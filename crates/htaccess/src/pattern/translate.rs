@@ -21,7 +21,10 @@ pub(super) struct TranslatedPattern {
 }
 
 impl TranslatedPattern {
-    /// Translates a pattern. Fails only where a pattern with `(*UTF)` has bytes that are no UTF-8.
+    /// Translates a pattern.
+    ///
+    /// # Errors
+    /// A pattern with `(*UTF)` has bytes that are no UTF-8.
     pub(super) fn of(definition: &Definition) -> Result<TranslatedPattern, BadPattern> {
         let text = &definition.text[..];
         let (verbs, begin, utf) = leading_verbs(text);

@@ -32,6 +32,9 @@ enum Expectation {
 
 impl FramingFields {
     /// Looks at one line; `index` is its place among the lines.
+    ///
+    /// # Errors
+    /// The line breaks the rules of framing, or is there twice (400).
     #[inline(always)]
     pub(super) fn note(
         &mut self,
@@ -60,6 +63,10 @@ impl FramingFields {
 
     /// Checks the framing of the whole head. Returns whether the connection persists and whether
     /// the client waits for 100 Continue.
+    ///
+    /// # Errors
+    /// The lines contradict each other or Host is missing (400), the content is too long (413), or
+    /// its transfer coding or the expectation is not known (501, 417).
     #[inline]
     pub(super) fn conclude(
         self,

@@ -235,6 +235,9 @@ pub(super) enum LineEnd {
 
 /// RFC 9112 §5: `field-name ":" OWS field-value OWS CRLF`. `None` where the line does not end in
 /// `window`.
+///
+/// # Errors
+/// A byte is not allowed in the name or the value (400).
 #[inline(always)]
 pub(super) fn field_line(
     window: &[u8],

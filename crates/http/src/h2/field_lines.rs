@@ -19,6 +19,9 @@ pub(super) struct FieldLines<'h> {
 
 impl<'h> FieldLines<'h> {
     /// Checks one line and appends it to `into`.
+    ///
+    /// # Errors
+    /// The line is malformed (400), or the lines are beyond a limit (431).
     pub(super) fn note(
         &mut self,
         name: &'h [u8],
@@ -103,6 +106,10 @@ impl<'h> FieldLines<'h> {
     }
 
     /// Checks the whole head. Returns whether the client waits for 100 (Continue).
+    ///
+    /// # Errors
+    /// The head is malformed (400), the content is too long (413), or the expectation is not known
+    /// (417).
     pub(super) fn conclude(
         self,
         pseudo: &PseudoFields<'_>,

@@ -99,6 +99,9 @@ impl PoolSettings {
     }
 
     /// Takes the fields after the number of the build.
+    ///
+    /// # Errors
+    /// `InvalidData` for a packet that ends too early or has a wrong value.
     pub(super) fn take_from(input: &mut PacketReader<'_>) -> io::Result<PoolSettings> {
         Ok(PoolSettings {
             pool: input.text()?,

@@ -23,6 +23,9 @@ pub(super) fn settings(supervisor: &SeqPacket) -> Result<(PoolSettings, Option<O
 }
 
 /// Receives a message and its descriptors; `None` at the end of the stream.
+///
+/// # Errors
+/// `InvalidData` for a message that is too long or has no meaning, or the error of `recvmsg(2)`.
 pub(super) fn receive(
     socket: &SeqPacket,
     buffer: &mut [u8],

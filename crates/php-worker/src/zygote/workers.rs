@@ -42,6 +42,9 @@ pub(super) enum Staffing {
 
 impl RunningZygote {
     /// Forks the missing workers.
+    ///
+    /// # Errors
+    /// The error of `fork(2)`, or of a system call that prepares a worker.
     pub(super) fn staff(&mut self) -> io::Result<Staffing> {
         let now = Instant::now();
         if let Some(deadline) = self.deadline {
@@ -180,6 +183,9 @@ impl RunningZygote {
     }
 
     /// Records the children that have ended.
+    ///
+    /// # Errors
+    /// The front or the supervisor cannot be told.
     pub(super) fn reap(&mut self) -> io::Result<()> {
         // Orphans of scripts end here as well, perhaps faster than they can be reaped.
         for _ in 0..MOST_REAPED {

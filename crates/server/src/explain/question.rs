@@ -21,6 +21,9 @@ pub(crate) struct ExplainRequest {
 }
 
 /// Returns the request, parsed as the server parses it.
+///
+/// # Errors
+/// The server would refuse the request. Says with which status, and why.
 pub(super) fn request(config: &Config, question: &ExplainRequest) -> Result<Request, String> {
     let (scheme, url) = match question.url.strip_prefix("https://") {
         Some(rest) => (Scheme::Https, rest),
@@ -69,6 +72,9 @@ fn usual_host(config: &Config) -> String {
 
 /// Returns the sender of the request, who is on the first listener. A trusted proxy may name
 /// another client in the request's fields.
+///
+/// # Errors
+/// The server would refuse what the proxy says. Says with which status, and why.
 pub(super) fn peer(
     config: &Config,
     question: &ExplainRequest,

@@ -103,6 +103,9 @@ impl Outgoing {
     }
 
     /// Waits until everything was written: QUIC has it, and sends it when it can.
+    ///
+    /// # Errors
+    /// The stream or the connection has ended.
     pub(super) fn poll_written(
         &self,
         context: &mut Context<'_>,
@@ -137,6 +140,9 @@ impl Outgoing {
     }
 
     /// Waits as [`poll_written`](Outgoing::poll_written), then ends the stream.
+    ///
+    /// # Errors
+    /// The stream or the connection has ended.
     pub(super) fn poll_finished(
         &self,
         context: &mut Context<'_>,

@@ -58,6 +58,9 @@ impl StreamFrames {
     }
 
     /// Waits for the request's head, as the crate may read it. `None`: the stream has ended.
+    ///
+    /// # Errors
+    /// See [`poll_part`](Self::poll_part).
     pub(super) fn poll_head(
         &self,
         context: &mut Context<'_>,
@@ -79,6 +82,9 @@ impl StreamFrames {
     }
 
     /// Waits for the next part. `None`: the stream has ended.
+    ///
+    /// # Errors
+    /// The stream or the connection has ended before its time, or a frame is malformed.
     pub(super) fn poll_part(
         &self,
         context: &mut Context<'_>,

@@ -36,6 +36,9 @@ pub(crate) struct SystemLogSocket {
 
 impl SystemLogSocket {
     /// Makes a socket for the daemon that listens at `path`.
+    ///
+    /// # Errors
+    /// The system gives no socket.
     pub(super) fn new(log: SystemLog, path: PathBuf, kind: LineKind) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
         socket.set_nonblocking(true)?;

@@ -81,6 +81,10 @@ impl LogTarget {
         LogTarget::stream(io::stdout().as_fd())
     }
 
+    /// Returns a log that is written to a copy of this stream.
+    ///
+    /// # Errors
+    /// The descriptor cannot be copied.
     pub(super) fn stream(stream: BorrowedFd<'_>) -> io::Result<LogTarget> {
         Ok(LogTarget::Stream(Arc::new(stream.try_clone_to_owned()?.into())))
     }

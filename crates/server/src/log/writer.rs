@@ -51,6 +51,9 @@ impl LogWriter {
     /// accepts lines again.
     ///
     /// Call it only in a process that does not fork afterwards.
+    ///
+    /// # Errors
+    /// The system gives no thread.
     pub(super) fn start(
         target: LogTarget,
         tell: impl Fn(u64) + Send + 'static,

@@ -67,6 +67,9 @@ const ALTERNATIVES: &[u8] = &[0x55, 0x1d, 0x11];
 
 impl ParsedCertificate {
     /// Reads a certificate in DER.
+    ///
+    /// # Errors
+    /// The bytes are no certificate, or end too early.
     pub(super) fn read(bytes: &[u8]) -> Result<ParsedCertificate, Malformed> {
         let mut outer = DerReader(DerReader(bytes).expect(SEQUENCE)?);
         let mut fields = DerReader(outer.expect(SEQUENCE)?);

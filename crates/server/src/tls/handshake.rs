@@ -276,6 +276,9 @@ fn settings(
 
 /// Returns the number of the site for a client that asks for `name` at `address` of the listener
 /// with that number.
+///
+/// # Errors
+/// No site has the name, or the site has no certificate for it.
 pub(super) fn site_for(
     sites: &Sites,
     tls: &TlsPolicy,

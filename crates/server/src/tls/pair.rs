@@ -231,6 +231,9 @@ fn unreadable(path: &Path, error: &io::Error) -> String {
 }
 
 /// Returns the certificates of a file, of which there is at least one.
+///
+/// # Errors
+/// The text is no PEM, or has no certificate in it. Says what to do.
 pub(super) fn chain(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let all: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(text).collect();
     match all {

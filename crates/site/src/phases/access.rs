@@ -14,6 +14,9 @@ use crate::ruled::PassedAccess;
 
 impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     /// SetEnvIf and its relatives.
+    ///
+    /// # Errors
+    /// 500, where a pattern takes too much work or a value is too long.
     pub(super) fn parse_headers(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
         if let Some(config) = request.settings.setenvif.clone() {
             let mut context = PhaseContext::new(self, &request.path, request.kind);
@@ -24,6 +27,9 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
 
     /// Checks access. `before`: the rules under which the request was let through that this one
     /// comes from.
+    ///
+    /// # Errors
+    /// The request is refused, or a password has to be compared first.
     pub(super) fn check_access(
         &mut self,
         request: &mut PhaseRequest<'r>,

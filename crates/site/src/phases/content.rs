@@ -4,8 +4,11 @@ use howdah_http::{Content, Status};
 
 use super::{PhaseEnd, PhaseRequest};
 
-/// Discards the request's content before an answer that does not use it. Content that is too long
-/// ends the request with that error.
+/// Discards the request's content before an answer that does not use it.
+///
+/// # Errors
+/// 413 for content that is too long; [`PhaseEnd::Discard`] for content of an unknown length, which
+/// has to arrive first.
 pub(super) fn discard(request: &PhaseRequest<'_>) -> Result<(), PhaseEnd> {
     let core = request.settings.core.as_ref();
     let Some(most) = core.and_then(|core| core.request_body_limit).filter(|most| *most > 0) else {

@@ -18,6 +18,9 @@ pub(super) const PROXY: &[u8] = b"proxy-server";
 
 impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     /// All fixups, in the order of a Debian Apache's modules.
+    ///
+    /// # Errors
+    /// The request ends with the status of a rule, a redirect or an error.
     pub(super) fn fix_up(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
         self.set_handler(request)?;
         self.rewrite(request)?;
@@ -31,6 +34,9 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     }
 
     /// The fixups of a request that the site's own rules hand on to an upstream.
+    ///
+    /// # Errors
+    /// The request ends with the status of an error.
     pub(super) fn fix_up_proxied(
         &mut self,
         request: &mut PhaseRequest<'r>,
@@ -106,6 +112,9 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     }
 
     /// Returns the upstream of a URL, and the target to ask it for.
+    ///
+    /// # Errors
+    /// 403: the URL is for none of the `upstreams`.
     pub(super) fn upstream_of(
         &self,
         request: &mut PhaseRequest<'r>,
@@ -138,6 +147,9 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     }
 
     /// Applies these redirects.
+    ///
+    /// # Errors
+    /// The status of the redirect that applies, whose Location is in the state.
     pub(super) fn redirect_by(
         &mut self,
         request: &mut PhaseRequest<'r>,

@@ -13,6 +13,9 @@ use crate::redirect;
 
 impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     /// Finds what is served instead of a folder, or of a missing file.
+    ///
+    /// # Errors
+    /// The request ends with a redirect to the URL with a slash, or with an error.
     pub(super) fn fix_up_folder(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
         match request.kind {
             PathKind::Directory => self.serve_folder(request)?,

@@ -11,6 +11,9 @@ use crate::normal::normalize;
 
 impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     /// Sets the request's path to `path`, as a URL has it.
+    ///
+    /// # Errors
+    /// 404 or 400, where the host or the path has no meaning.
     pub(super) fn translate(
         &mut self,
         request: &mut PhaseRequest<'r>,

@@ -71,6 +71,9 @@ impl Handler {
 
 impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     /// Runs the handler.
+    ///
+    /// # Errors
+    /// The status of the error: mostly 403 or 404.
     pub(super) fn handle(
         &mut self,
         request: &mut PhaseRequest<'r>,

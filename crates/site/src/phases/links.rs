@@ -15,6 +15,9 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     /// in. Directives can only forbid: a link that the site's own `symlinks` does not allow is
     /// never followed. A link with another owner than its target is followed under
     /// SymLinksIfOwnerMatch if it stays below the root, where it reveals nothing.
+    ///
+    /// # Errors
+    /// 403: a link must not be followed.
     pub(super) fn check_links(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
         if !request.rules.as_ref().is_some_and(|rules| rules.restricts_links()) {
             return Ok(());

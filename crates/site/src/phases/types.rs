@@ -15,6 +15,9 @@ use crate::documents::{DocumentHost, PathKind};
 impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     /// Sets media type, charset, encoding, languages and the handler of an extension. Where no
     /// directive is about extensions, the sender of the file knows its type.
+    ///
+    /// # Errors
+    /// The status of MultiViews: 300, 404 or 406.
     pub(super) fn find_type(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
         if request.kind == PathKind::Missing
             && options_of(request).has(Options::MULTI_VIEWS)

@@ -34,6 +34,10 @@ impl Merge for Config {
 
 /// Checks the user's password. Returns `false` where the user is unknown and AuthBasicAuthoritative
 /// is Off.
+///
+/// # Errors
+/// 401 for a missing or a wrong password, 500 where the configuration is incomplete, or
+/// [`Denial::Later`] while a password is compared.
 pub(super) fn authenticate(
     tx: &mut Transaction<'_>,
     config: &super::Config,
@@ -212,6 +216,9 @@ pub(super) fn challenge(tx: &mut Transaction<'_>, realm: &[u8]) -> Status {
 }
 
 /// Sets the Authorization field of AuthBasicFake.
+///
+/// # Errors
+/// 500, where an expression cannot be evaluated.
 pub(super) fn fake(
     tx: &mut Transaction<'_>,
     config: &super::Config,

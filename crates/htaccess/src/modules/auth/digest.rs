@@ -31,6 +31,10 @@ pub(super) struct Config {
 }
 
 /// Checks the digest. Sets the user, and Authentication-Info for the response.
+///
+/// # Errors
+/// 401 with a new nonce, another status for a malformed field, or 500 where the configuration is
+/// incomplete.
 pub(super) fn authenticate(
     tx: &mut Transaction<'_>,
     config: &super::Config,

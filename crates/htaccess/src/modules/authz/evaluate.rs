@@ -45,6 +45,10 @@ pub(super) struct RequireEvaluation<'j, 'r> {
 
 impl RequireEvaluation<'_, '_> {
     /// Evaluates a section in a container of that logic.
+    ///
+    /// # Errors
+    /// [`Denial::Later`] while a password is compared, or the status with which the evaluation
+    /// ends, such as 500 for too much work.
     pub(super) fn section(
         &mut self,
         section: &RequireSection,

@@ -74,6 +74,9 @@ impl Requirement {
     }
 
     /// Parses the arguments of `Require`. Returns whether it is negated, and its requirement.
+    ///
+    /// # Errors
+    /// There is no such requirement, or its arguments are wrong.
     pub(super) fn parse(call: &DirectiveCall<'_>) -> Result<(bool, Requirement), Complaint> {
         let (mut name, mut rest) = first_word(call.raw);
         let is_negated = name.eq_ignore_ascii_case(b"not");

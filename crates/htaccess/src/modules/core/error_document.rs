@@ -54,6 +54,10 @@ fn is_url(url: &[u8]) -> bool {
     scheme > 0 && url.get(scheme) == Some(&b':')
 }
 
+/// Applies `ErrorDocument status document`.
+///
+/// # Errors
+/// The status is none, or none that can have a document.
 pub(super) fn apply(
     call: &DirectiveCall<'_>,
     shared: &mut SharedConfig<core::Config>,

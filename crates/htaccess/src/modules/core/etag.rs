@@ -91,6 +91,10 @@ impl EtagSetting {
     }
 }
 
+/// Applies `FileETag`.
+///
+/// # Errors
+/// A word is no part of an entity tag.
 pub(super) fn apply(
     call: &DirectiveCall<'_>,
     shared: &mut SharedConfig<core::Config>,

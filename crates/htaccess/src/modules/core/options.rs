@@ -116,6 +116,11 @@ impl OptionsSetting {
     }
 }
 
+/// Applies `Options`.
+///
+/// # Errors
+/// An option is not known or not allowed here, or some of the options begin with a sign and others
+/// do not.
 pub(super) fn apply(
     call: &DirectiveCall<'_>,
     shared: &mut SharedConfig<core::Config>,

@@ -35,6 +35,9 @@ impl fmt::Display for Code {
 
 /// Reads either form. A capital `A` or `M` at the beginning always means the short form, also in
 /// `Access plus 1 month`, which is therefore invalid.
+///
+/// # Errors
+/// The mistake.
 pub(super) fn parse(text: &[u8]) -> Result<Code, String> {
     match text {
         [b'A', rest @ ..] => Ok(Code {

@@ -13,6 +13,9 @@ use crate::modules::headers;
 use crate::pattern::Pattern;
 
 /// `Header [always|onsuccess] action field [value [replacement]] [early|env=…|expr=…]`.
+///
+/// # Errors
+/// The action is not known, or its arguments are wrong.
 pub(super) fn header(
     call: &DirectiveCall<'_>,
     shared: &mut SharedConfig<headers::Config>,
@@ -36,6 +39,9 @@ pub(super) fn header(
 }
 
 /// `RequestHeader action field [value [replacement]] [early|env=…|expr=…]`.
+///
+/// # Errors
+/// The action is not known, or its arguments are wrong.
 pub(super) fn request_header(
     call: &DirectiveCall<'_>,
     shared: &mut SharedConfig<headers::Config>,

@@ -76,6 +76,9 @@ impl HeaderTable {
 }
 
 /// Applies the rules in order.
+///
+/// # Errors
+/// 500, where the rules take too much work or a value cannot be sent.
 pub(super) fn apply(
     tx: &mut Transaction<'_>,
     rules: &[Arc<HeaderRule>],

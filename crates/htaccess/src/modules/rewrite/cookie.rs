@@ -11,6 +11,9 @@ use crate::work;
 
 /// Adds `name:value:domain[:minutes[:path[:secure[:httponly[:samesite]]]]]`, once for a name and
 /// request. A text that begins with `;` is separated by `;`. Without a domain there is no cookie.
+///
+/// # Errors
+/// The line would hold a control character.
 pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), RewriteError> {
     let (separator, text) = match text {
         [b';', rest @ ..] => (b';', rest),

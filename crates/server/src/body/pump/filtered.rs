@@ -38,6 +38,9 @@ impl<'t> Filtered<'t> {
 
 impl Pump<'_> {
     /// One step of content that passes filters. Their output goes through the spool.
+    ///
+    /// # Errors
+    /// The content cannot be read, a filter fails, or the client is gone.
     pub(super) fn step_filtered(
         &mut self,
         filtering: &mut Filtered<'_>,

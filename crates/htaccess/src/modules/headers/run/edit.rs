@@ -11,6 +11,9 @@ use crate::work::{Exhausted, Meter};
 use std::borrow::Cow;
 
 /// Changes the value of each line of the field.
+///
+/// # Errors
+/// 500, where the pattern takes too much work or the value cannot be sent.
 pub(super) fn edit(
     tx: &mut Transaction<'_>,
     rule: &HeaderRule,

@@ -12,6 +12,9 @@ use crate::subrequest;
 
 impl RewriteRun<'_, '_> {
     /// Returns whether the conditions hold: all, or one of those joined by `OR`.
+    ///
+    /// # Errors
+    /// The work is too much, or an expansion is too long.
     pub(super) fn conditions(&mut self, rule: &RewriteRule) -> Result<bool, RewriteError> {
         let conditions = &*rule.conditions;
         let is_traced = self.transaction.is_traced();

@@ -14,6 +14,9 @@ use crate::modules::rewrite::variables::qualify;
 impl RewriteRun<'_, '_> {
     /// Returns the substitution's result; `None` where its query would begin at a `?` that came
     /// encoded in the URL, which is refused.
+    ///
+    /// # Errors
+    /// The work is too much, or an expansion is too long.
     pub(super) fn substitute(
         &mut self,
         rule: &RewriteRule,
@@ -35,6 +38,9 @@ impl RewriteRun<'_, '_> {
     }
 
     /// Makes the substitution's result the file name, and applies the flags to it.
+    ///
+    /// # Errors
+    /// The work is too much, or an expansion is too long.
     pub(super) fn take(&mut self, rule: &RewriteRule, result: Vec<u8>) -> Result<(), RewriteError> {
         let is_relative = !result.starts_with(b"/") && url::scheme(&result).is_none();
         let mut name = if is_relative {
@@ -80,6 +86,9 @@ impl RewriteRun<'_, '_> {
     }
 
     /// Sets the variables of `E=` and the cookies of `CO=`.
+    ///
+    /// # Errors
+    /// The work is too much, an expansion is too long, or a cookie would hold a control character.
     pub(super) fn set_variables(&mut self, rule: &RewriteRule) -> Result<(), RewriteError> {
         for assignment in &rule.effects.variables {
             self.assign(assignment)?;
@@ -115,6 +124,9 @@ impl RewriteRun<'_, '_> {
     }
 
     /// Keeps the type of `T=` and the handler of `H=`.
+    ///
+    /// # Errors
+    /// The work is too much, or an expansion is too long.
     pub(super) fn force_type(&mut self, rule: &RewriteRule) -> Result<(), RewriteError> {
         let escape = rule.has(Switches::ESCAPE).then_some(&rule.effects.escape);
         let mut forced = |template: &Option<Template>| -> Result<Option<Vec<u8>>, RewriteError> {
