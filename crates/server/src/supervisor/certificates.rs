@@ -78,7 +78,7 @@ impl CertificateFiles {
         CertificateFiles { sites, due }
     }
 
-    /// Has the files of all sites that `is_due` names read at the next look, whether they change or
+    /// Makes the next look read the files of all sites that `is_due` names, whether they change or
     /// not.
     pub(super) fn read_again(&mut self, is_due: impl Fn(usize) -> bool) {
         for files in &mut self.sites {

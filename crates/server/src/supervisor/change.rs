@@ -167,7 +167,7 @@ impl Supervisor {
         self.change.is_some() || self.preparation.is_some()
     }
 
-    /// Has the paths of the configuration asked about.
+    /// Starts the questions about the paths of the configuration.
     fn prepare(&mut self, cause: ChangeCause, wanted: WantedPlan) -> Result<(), CommandError> {
         let paths = GenerationPlan::paths(&wanted.config, &self.environment);
         let survey = Survey::start(paths).map_err(|error| {

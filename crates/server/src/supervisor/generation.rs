@@ -319,7 +319,7 @@ impl Generation {
         }
     }
 
-    /// Has the front read the packets of HTTP/3. Call it when no other front does.
+    /// Lets the front read the packets of HTTP/3. Call it when no other front does.
     pub(super) fn read_packets(&self) {
         if let Some(front) = &self.front {
             // A front that is gone is replaced.

@@ -79,7 +79,7 @@ impl HeldRelease {
         self.set_root(config, &self.served);
     }
 
-    /// Has the release served that the link leads to.
+    /// Makes `config` serve the release that the link leads to.
     fn unpin(&self, config: &mut Config) {
         self.set_root(config, &self.root);
     }
@@ -100,7 +100,7 @@ impl WantedPlan {
         }
     }
 
-    /// Has the releases `held` replaced by their former ones as well.
+    /// Replaces the releases `held` by their former ones as well.
     pub(super) fn hold(&mut self, mut held: Vec<HeldRelease>) {
         self.held.retain(|one| held.iter().all(|new| new.site != one.site));
         for one in &mut held {
@@ -130,8 +130,8 @@ impl Supervisor {
         wanted
     }
 
-    /// Has the former releases served where new ones keep a generation from starting, because of
-    /// `why`. Returns whether there are any.
+    /// Serves the former releases where new ones keep a generation from starting, because of `why`.
+    /// Returns whether there are any.
     pub(super) fn hold_unstarted(&mut self, why: &str) -> bool {
         let mut held = self.releases.changed();
         if held.is_empty() || self.stopping {
@@ -142,12 +142,12 @@ impl Supervisor {
         self.hold(held)
     }
 
-    /// Has the former releases served while new ones have to wait.
+    /// Serves the former releases while new ones have to wait.
     pub(super) fn hold_waiting(&mut self) {
         self.hold(self.releases.waiting());
     }
 
-    /// Has the releases `held` replaced by their former ones. Returns `false` if nothing is served.
+    /// Replaces the releases `held` by their former ones. Returns `false` if nothing is served.
     fn hold(&mut self, held: Vec<HeldRelease>) -> bool {
         let Some(mut wanted) = self.current.as_ref().map(WantedPlan::again) else {
             return false;

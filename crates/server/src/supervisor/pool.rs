@@ -352,8 +352,8 @@ impl PoolProcesses {
         identity.unwrap_or(&environment.identity)
     }
 
-    /// Has the zygote write the list of its scripts. Returns the pipe to read it from; `None` if
-    /// the zygote cannot be told, or another program started it: it may know other messages.
+    /// Asks the zygote to write the list of its scripts. Returns the pipe to read it from; `None`
+    /// if the zygote cannot be told, or another program started it: it may know other messages.
     pub(super) fn list_scripts(&self) -> Option<OwnedFd> {
         self.plan.as_ref().filter(|plan| plan.warms_opcache)?;
         let zygote = self.zygote.as_ref().filter(|zygote| zygote.ready.is_some())?;

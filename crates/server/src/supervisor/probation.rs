@@ -255,7 +255,7 @@ impl Supervisor {
         });
     }
 
-    /// Has the probation go on in another generation.
+    /// Lets the probation go on in another generation.
     fn go_on_with_probation(&mut self, number: u64) {
         let left = self.judged();
         if let Some(probation) = &mut self.probation {

@@ -59,7 +59,7 @@ impl Sockets {
 #[derive(Debug, Default)]
 pub(super) struct MissingListeners {
     addresses: Vec<String>,
-    /// Those without HTTP/3 alone: what is missing is the UDP port.
+    /// The listeners without HTTP/3 alone: what is missing is the UDP port.
     without_http3: Vec<String>,
     due: Option<Instant>,
     backoff: Backoff,

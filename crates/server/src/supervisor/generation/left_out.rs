@@ -118,7 +118,7 @@ impl Generation {
             .any(|one| one.name == pool && !one.is_adopted() && !one.is_settled())
     }
 
-    /// Has the pools that were left out started again. Call it when the generation serves.
+    /// Starts the pools that were left out again. Call it when the generation serves.
     pub(in crate::supervisor) fn start_left_out(&mut self) {
         let now = Instant::now();
         for pool in self.pools.iter_mut().filter(|pool| pool.is_left_out) {

@@ -27,7 +27,7 @@ pub(in crate::supervisor) enum DrainTime {
 }
 
 impl Supervisor {
-    /// Has the other generations that serve finish their requests. `sites` are those whose changes
+    /// Lets the other generations that serve finish their requests. `sites` are those whose changes
     /// of a link have caused that. Returns the numbers of the generations.
     pub(in crate::supervisor) fn drain_others(
         &mut self,

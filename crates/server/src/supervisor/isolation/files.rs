@@ -84,10 +84,10 @@ pub(super) struct Reach {
     foreign: Vec<PathBuf>,
     /// Links in the paths of other sites' roots, which nobody else may exchange.
     links: Vec<PathBuf>,
-    /// Those that are inside the folder of a root with `{host}`, which the site has as a whole:
+    /// The folders inside the folder of a root with `{host}`, which the site has as a whole:
     /// folders of further hosts come at any time, and Landlock knows no exceptions.
     inside: Vec<PathBuf>,
-    /// Those of `foreign` that hold nothing which the site needs.
+    /// The folders of `foreign` that hold nothing which the site needs.
     closed: Vec<PathBuf>,
     /// The folders where a strict pool may write.
     written: Vec<PathBuf>,
@@ -385,8 +385,8 @@ fn silent_place(path: &Path, answers: &SurveyAnswers) -> Option<PathBuf> {
     Some(found.real.clone())
 }
 
-/// Those of `foreign` that are inside the folder with the roots of the site's hosts, and hold
-/// nothing that the site needs.
+/// Returns the folders of `foreign` that are inside the folder with the roots of the site's hosts,
+/// and hold nothing that the site needs.
 fn inside(
     site: &SiteSettings,
     root: Option<&Path>,
@@ -399,7 +399,8 @@ fn inside(
     outermost(foreign.iter().filter(|path| path.starts_with(root) && *path != root), needed)
 }
 
-/// Those of `folders`, which are in order, that hold nothing `needed` and are inside no other one.
+/// Returns the folders of `folders`, which are in order, that hold nothing `needed` and are inside
+/// no other one.
 fn outermost<'f>(folders: impl Iterator<Item = &'f PathBuf>, needed: &[PathBuf]) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     // A folder comes before those in it.

@@ -62,7 +62,7 @@ impl HotList {
         Ok(())
     }
 
-    /// Has `zygote`, whose opcache is empty, compile the scripts of the lists beside its first
+    /// Makes `zygote`, whose opcache is empty, compile the scripts of the lists beside its first
     /// requests. A zygote that cannot be told leaves that to the requests.
     pub(super) fn hand_over(&self, zygote: &ZygoteProcess) {
         let lists: Vec<BorrowedFd<'_>> = self.lists.iter().flatten().map(AsFd::as_fd).collect();

@@ -88,7 +88,7 @@ impl Standby {
         self.zygote = Some(ready);
     }
 
-    /// Has another zygote started after a while.
+    /// Starts another zygote after a while.
     pub(super) fn try_again(&mut self, now: Instant, lived: Duration) {
         self.due = Some(now + self.backoff.after_death(lived).max(AFTER));
     }
@@ -131,8 +131,8 @@ impl PoolProcesses {
         }
     }
 
-    /// Has the zygote that was set aside serve, if PHP has started in it. Until then the front does
-    /// not know it, and answers requests with 503.
+    /// Lets the zygote that was set aside serve, if PHP has started in it. Until then the front
+    /// does not know it, and answers requests with 503.
     pub(in crate::supervisor) fn bring_back(&mut self, now: Instant) {
         if self.is_set_aside() && self.standby.is_ready() {
             self.due = Some(now);

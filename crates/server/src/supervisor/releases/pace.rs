@@ -18,7 +18,7 @@ const QUIET: Duration = Duration::from_secs(900);
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ReleasePace {
     last: Option<Instant>,
-    /// Those that have followed each other in less than [`QUIET`].
+    /// The releases that have followed each other in less than [`QUIET`].
     count: u32,
 }
 
