@@ -198,9 +198,9 @@ impl Supervisor {
             answers = answers.or(&current.answers);
         }
         let mut found = self.find_plan(cause, wanted.config, answers);
-        found.iter_mut().for_each(|(plan, _)| plan.held.clone_from(&wanted.held));
-        let spares = match cause {
-            ChangeCause::HeldRelease => self.spares_of(wanted.spares_of),
+        found.iter_mut().for_each(|(plan, _)| plan.hold(&wanted.held));
+        let spares = match (cause, &found) {
+            (ChangeCause::HeldRelease, Ok((plan, _))) => self.spares_of(wanted.spares_of, plan),
             _ => HashMap::new(),
         };
         self.begin_planned(cause, found, spares);

@@ -339,12 +339,6 @@ impl Generation {
         pools.filter_map(|pool| Some((pool.name.clone(), pool.take_spare()?))).collect()
     }
 
-    /// As [`Generation::take_spares`], while this generation serves.
-    pub(super) fn lend_spares(&mut self) -> HashMap<String, SpareZygote> {
-        let pools = self.pools.iter_mut();
-        pools.filter_map(|pool| Some((pool.name.clone(), pool.lend_spare()?))).collect()
-    }
-
     /// Lets a second zygote stand by in each pool, and the supervisor keep lists of its scripts.
     /// Call it when the generation serves.
     pub(super) fn prepare_for_deaths(&mut self) {

@@ -11,13 +11,14 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use howdah_config::{Config, RootTemplate};
+use howdah_ipc::control::PoolSettings;
 use howdah_watch::printed::visible;
 
 use super::Supervisor;
 use super::change::{ChangeCause, WantedPlan};
 use super::generation::{Generation, GenerationPhase};
 use super::generation_plan::GenerationPlan;
-use super::pool::SpareZygote;
+use super::pool::{PoolProcesses, SpareZygote};
 use crate::front::ReasonTopic;
 
 /// A release that is not served.
@@ -74,6 +75,36 @@ impl HeldRelease {
         }
     }
 
+    /// The part of `root` that ends with the link, or behind it, and the folder of the former
+    /// release that it has led to: `/srv/current` and `/srv/releases/7` of `/srv/current/public`.
+    fn link(&self) -> Option<(&str, &str)> {
+        let (root, served) = (&self.root, &self.served);
+        let same = root.iter().rev().zip(served.iter().rev());
+        let same = same.take_while(|(one, other)| one == other).count();
+        let cut = |same| root.ancestors().nth(same).zip(served.ancestors().nth(same));
+        // A folder that the release is in is no link to it.
+        let is_link = |(link, folder): &(&Path, &Path)| !folder.starts_with(link);
+        let (link, folder) = (0..=same).rev().filter_map(cut).find(is_link)?;
+        link.to_str().zip(folder.to_str())
+    }
+
+    /// Replaces paths behind the link in the settings of PHP by those in the former release.
+    fn lead_back(&self, settings: &mut PoolSettings) {
+        let Some((link, folder)) = self.link() else {
+            return;
+        };
+        let led_back = |path: &str| match path.strip_prefix(link) {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{folder}{rest}"),
+            _ => path.to_owned(),
+        };
+        let single = [&mut settings.ini_file, &mut settings.working_directory];
+        let ini = settings.ini.iter_mut().chain(&mut settings.admin_ini);
+        for value in ini.map(|(_, value)| value).chain(single) {
+            // Some settings have several paths.
+            *value = value.split(':').map(led_back).collect::<Vec<_>>().join(":");
+        }
+    }
+
     /// Has the former release served with `config`.
     fn pin(&self, config: &mut Config) {
         self.set_root(config, &self.served);
@@ -88,6 +119,33 @@ impl HeldRelease {
         for site in config.sites.iter_mut().filter(|site| site.name == self.site) {
             site.root = RootTemplate::Fixed(root.to_owned());
         }
+    }
+}
+
+impl GenerationPlan {
+    /// Notes the releases that the plan does not serve. PHP of their former ones starts with files
+    /// of these, as with their preload scripts, also where the settings name them by the link.
+    pub(super) fn hold(&mut self, held: &[HeldRelease]) {
+        held.clone_into(&mut self.held);
+        for one in held.iter().filter(|one| one.kind != HoldKind::HalfRefused) {
+            let pools = self.pools.iter_mut().filter(|pool| pool.settings.pool == one.site);
+            pools.for_each(|pool| one.lead_back(&mut pool.settings));
+        }
+    }
+}
+
+impl PoolProcesses {
+    /// Returns whether the pool's zygotes were started with the settings that `plan` has, apart
+    /// from the preload script, which theirs have run: paths behind the link mean the release that
+    /// it leads to.
+    fn has_settings_of(&self, plan: &GenerationPlan) -> bool {
+        let of = |settings: &PoolSettings| -> Vec<(String, String)> {
+            let all = settings.ini.iter().chain(&settings.admin_ini);
+            all.filter(|(name, _)| name != "opcache.preload").cloned().collect()
+        };
+        let wanted = plan.pools.iter().find(|pool| pool.settings.pool == self.name);
+        let both = self.plan.as_ref().zip(wanted);
+        both.is_some_and(|(own, wanted)| of(&own.settings) == of(&wanted.settings))
     }
 }
 
@@ -163,17 +221,27 @@ impl Supervisor {
         self.begin(ChangeCause::HeldRelease);
     }
 
-    /// Takes the zygotes that stand by in that generation, or in the one that serves.
-    pub(super) fn spares_of(&mut self, number: Option<u64>) -> HashMap<String, SpareZygote> {
-        match number {
-            Some(number) => self.generation(number).map(Generation::take_spares),
-            None => {
-                let mut generations = self.generations.iter_mut();
-                let serving = generations.find(|one| one.phase == GenerationPhase::Serving);
-                serving.map(Generation::lend_spares)
-            }
-        }
-        .unwrap_or_default()
+    /// Takes the zygotes that stand by in that generation, or in the one that serves, where their
+    /// settings are those of `plan`.
+    pub(super) fn spares_of(
+        &mut self,
+        number: Option<u64>,
+        plan: &GenerationPlan,
+    ) -> HashMap<String, SpareZygote> {
+        let is_meant = |one: &&mut Generation| match number {
+            Some(number) => one.number == number,
+            None => one.phase == GenerationPhase::Serving,
+        };
+        let generation = self.generations.iter_mut().find(is_meant);
+        let pools = generation.into_iter().flat_map(|generation| &mut generation.pools);
+        let spare = |pool: &mut PoolProcesses| match number {
+            Some(_) => pool.take_spare(),
+            None => pool.lend_spare(),
+        };
+        pools
+            .filter(|pool| pool.has_settings_of(plan))
+            .filter_map(|pool| Some((pool.name.clone(), spare(pool)?)))
+            .collect()
     }
 
     /// No generation starts with the former releases: their PHP goes on, if it was a start that has
@@ -229,5 +297,36 @@ mod tests {
         let sentence = held.sentence();
         assert!(!sentence.contains(char::is_control), "{sentence:?}");
         assert!(sentence.contains("it has no worker; for PHP"), "{sentence}");
+    }
+
+    #[test]
+    fn paths_behind_the_link_are_those_of_the_former_release() {
+        for (root, served, path, expected) in [
+            ("/d/current/public", "/d/r/1/public", "/d/current/a.php", "/d/r/1/a.php"),
+            ("/d/current", "/d/r/1", "/d/current/a.php", "/d/r/1/a.php"),
+            ("/d/current", "/d/r/1", "/d/current:/tmp:/d/current/", "/d/r/1:/tmp:/d/r/1/"),
+            ("/d/current", "/d/r/1", "/d/currently:d/current", "/d/currently:d/current"),
+            // The link has the name of what it leads to.
+            ("/d/shop/web", "/d/r/1/shop/web", "/d/shop/a.php", "/d/r/1/shop/a.php"),
+            ("/d/shop/web", "/d/r/1/shop/web", "/d/other/a.php", "/d/other/a.php"),
+            ("/d/one", "/d/one", "/d/one/a.php", "/d/one/a.php"),
+        ] {
+            let held = HeldRelease {
+                site: String::new(),
+                root: root.into(),
+                served: served.into(),
+                refused: PathBuf::new(),
+                why: String::new(),
+                kind: HoldKind::Refused,
+            };
+            let mut settings = PoolSettings {
+                admin_ini: vec![("opcache.preload".to_owned(), path.to_owned())],
+                ini_file: path.to_owned(),
+                ..PoolSettings::default()
+            };
+            held.lead_back(&mut settings);
+            let found = [&settings.admin_ini[0].1, &settings.ini_file];
+            assert_eq!(found, [expected; 2], "{root} {served}");
+        }
     }
 }

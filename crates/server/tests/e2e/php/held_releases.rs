@@ -232,3 +232,37 @@ fn the_former_release_is_served_whole_while_a_further_one_has_to_wait() {
     assert!(!status(&file).contains(wait), "{}", status(&file));
     server.stop();
 }
+
+#[test]
+fn a_former_release_has_its_own_preload_script_also_where_the_link_names_it() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::new();
+    let link = folder.path().join("current").display().to_string();
+    let php = format!(
+        "admin_ini = {{ \"opcache.preload\" = \"{link}/preload.php\", \
+         \"opcache.preload_user\" = \"www-data\", open_basedir = \"{link}\" }}"
+    );
+    let server = site(&folder, &php);
+    for number in ["1", "2"] {
+        let preload = format!("<?php class Release {{ const NUMBER = '{number}'; }}");
+        folder.file(&format!("releases/{number}/preload.php"), preload);
+        folder.file(&format!("releases/{number}/number.php"), "<?php echo Release::NUMBER;");
+    }
+    folder.file("releases/2/index.php", FAILS);
+    let server = server.start();
+    let file = config_of(&folder);
+    wait_until("a zygote stands by", || status(&file).contains(" stands by,"));
+    deploy(&folder, "2");
+    server.wait_for_log("a new release; serving");
+    leads_back(&server, &folder, "default", ["2", "1"]);
+    for _ in 0..2 {
+        // The next zygote has started while the release is held.
+        wait_until("a zygote stands by", || status(&file).contains(" stands by,"));
+        server.kill_zygote();
+        assert_eq!(server.get("/number.php").text(), "1");
+        serves_all_of(&server, "1");
+    }
+    server.stop();
+}
