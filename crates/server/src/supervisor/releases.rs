@@ -16,7 +16,7 @@ mod pace;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use howdah_config::{RootTemplate, SiteSettings};
+use howdah_config::{RootTemplate, SiteSettings, Symlinks};
 
 use self::pace::ReleasePace;
 use super::Supervisor;
@@ -50,7 +50,8 @@ struct Release {
     /// The folder that the links lead to. `None`: the root has not answered, or has led to none
     /// since the generation began.
     real: Option<PathBuf>,
-    /// The folder that they led to when the generation began; `None` without PHP.
+    /// The folder that they led to when the generation began; `None` without PHP, and where that is
+    /// refused.
     served: Option<PathBuf>,
     /// Why the root leads to no folder now.
     missing: Option<String>,
@@ -134,8 +135,14 @@ impl Release {
             return None;
         };
         let answer = answers.of(root)?;
+        // A folder of another site is not served by its own path either.
+        let is_refused = site.symlinks != Symlinks::Follow && answer.refused_link().is_some();
         match complete(answer) {
-            Some(real) => (real != *root).then(|| of(root, Some(real), None)),
+            Some(real) => (real != *root).then(|| {
+                let release = of(root, Some(real), None);
+                let served = release.served.clone().filter(|_| !is_refused);
+                Release { served, ..release }
+            }),
             None => Some(of(root, None, Some(missing_root(root, answer)?))),
         }
     }

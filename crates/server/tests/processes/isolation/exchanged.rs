@@ -129,6 +129,35 @@ fn the_front_serves_no_folder_of_another_site_as_a_root() {
 }
 
 #[test]
+fn a_folder_of_another_site_is_not_kept_as_the_former_release() {
+    if !can_run() {
+        return;
+    }
+    let sites = Sites::start("");
+    sites.folder.file("one/a.txt", "text of one");
+    sites.folder.file("two/next/a.txt", "next text of two");
+    let user = give_to_pools(&sites);
+    exchange(&sites, "two/public", "next", user);
+    reload(&sites);
+    // As many as are served at once. The last one is refused.
+    for (number, target) in ["one/public", "one/data", "one"].into_iter().enumerate() {
+        sites.folder.folder(target);
+        exchange(&sites, "two/public", &sites.path(target), user);
+        wait_until("the link is noticed", || {
+            sites.server.log().matches("a new release; serving").count() > number
+        });
+    }
+    exchange(&sites, "two/public", "next", user);
+    sites.server.wait_for_log("two/next now: it is served in ");
+    for _ in 0..40 {
+        assert_ne!(sites.get("two", "/a.txt").1, "text of one");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    give_back(&sites, "two/public");
+    sites.server.stop();
+}
+
+#[test]
 fn folders_that_a_site_exchanges_open_no_folder_of_another_site() {
     if !can_run() || !has_landlock() {
         return;
