@@ -36,7 +36,7 @@ pub struct Pool {
     /// The present zygote, for display.
     facts: Mutex<ZygoteFacts>,
     renewed: Notify,
-    /// The time since which PHP does not start in the pool's zygotes.
+    /// The time since which PHP does not start in the pool's zygotes, also one to come.
     failing: Mutex<Option<Instant>>,
     /// The requests that wait for `renewed`.
     stranded: StrandedRequests,
@@ -181,7 +181,12 @@ impl Pool {
 
     /// Notes that PHP did not start in a zygote of the pool.
     pub fn note_failed_start(&self) {
-        self.failing().get_or_insert_with(Instant::now);
+        self.expect_start(Duration::ZERO);
+    }
+
+    /// Notes that PHP has not started in the pool, and that requests wait for that for `grace`.
+    pub fn expect_start(&self, grace: Duration) {
+        self.failing().get_or_insert_with(|| Instant::now() + grace);
     }
 
     /// Lets the zygote at the other end of `control` take the place of the former one.

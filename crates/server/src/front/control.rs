@@ -69,7 +69,7 @@ impl Control {
             if channel.zygote.is_none()
                 && let Some(pool) = &self.pools[channel.site]
             {
-                pool.note_failed_start();
+                pool.expect_start(channel.grace);
             }
             if let Some(zygote) = channel.zygote {
                 let place = (position, channel.site);

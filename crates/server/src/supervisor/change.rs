@@ -1,6 +1,7 @@
 //! A change of generation: the new generation is prepared and started, and then replaces the former
 //! one. If the start fails, the former generation continues.
 
+mod abandoned;
 mod findings;
 mod logs;
 mod next_socket;
@@ -177,16 +178,6 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Gives up what is prepared, because the front has died: another one must not wait for paths.
-    /// A reload follows later; a new release is noticed again.
-    pub(super) fn abandon_preparation(&mut self) {
-        let abandoned = self.preparation.take();
-        if abandoned.is_some_and(|one| one.cause == ChangeCause::Reload) {
-            self.reload_wanted = true;
-            self.put_off_reload_of_clients();
-        }
-    }
-
     /// Starts the generation that was prepared, when all paths have answered or the time is over.
     pub(super) fn continue_preparation(&mut self, now: Instant) {
         let over = self.preparation.take_if(|one| one.survey.is_over(now));
@@ -251,13 +242,14 @@ impl Supervisor {
         let logs = (log.clone(), access.clone());
         let lists = self.script_lists(cause, &generation_plan, &releases);
         let required = self.required_pools(cause, &generation_plan, &releases);
+        let patience = self.patience(cause, &generation_plan, &required);
         let (generation, started) = Generation::start(
             number,
             &generation_plan,
             logs,
             &self.environment,
             (spares, lists),
-            required,
+            (required, patience),
         );
         self.generations.push(generation);
         started.map_err(CommandError::Failed)?;
@@ -361,7 +353,6 @@ impl Supervisor {
         let known = (self.orders.answers(), self.measured_memory(number));
         let ticket_keys = self.ticket_keys.clone();
         let began = self.began_at;
-        let is_cold = !self.generations.iter().any(|one| one.phase == GenerationPhase::Serving);
         let mut generations = self.generations.iter_mut();
         let Some(generation) = generations.find(|generation| generation.number == number) else {
             return;
@@ -372,9 +363,7 @@ impl Supervisor {
             generation.start_left_out();
             return self.commit(change);
         }
-        if is_cold {
-            generation.note_progress();
-        }
+        generation.note_progress();
         let mut failure = None;
         if generation.front.is_none() && generation.has_php() {
             failure = generation

@@ -141,7 +141,7 @@ impl Supervisor {
         let serves =
             |one: &Generation| one.number == number && one.phase == GenerationPhase::Serving;
         if self.generations.iter().any(serves) {
-            self.abandon_preparation();
+            self.abandon_change();
         }
         let is_changing = self.is_changing() || self.stopping;
         let Some(generation) = self.generation(number) else {
@@ -164,8 +164,9 @@ impl Supervisor {
                 }
                 self.restart = Some(Instant::now() + wait);
                 self.say(Level::Error, &format!("the front {pid} {exit}; {}", another(wait)));
-                if let Some(spares) = spares {
-                    self.begin_with(ChangeCause::FrontDied, spares);
+                match spares {
+                    Some(spares) => self.begin_with(ChangeCause::FrontDied, spares),
+                    None => self.hurry_change(),
                 }
             }
             GenerationPhase::Draining { .. } => {

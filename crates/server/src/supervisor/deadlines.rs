@@ -82,9 +82,7 @@ impl Supervisor {
                 }
             }
             GenerationPhase::Starting { .. } if generation.late_at.is_some_and(|at| now >= at) => {
-                let late = generation.set_late_aside();
-                late.into_iter().for_each(|position| self.tell_late(number, position));
-                self.advance();
+                self.go_on_without_late(number);
             }
             GenerationPhase::Draining { until: Some(until) }
                 if now >= until && !generation.is_kept() =>

@@ -8,6 +8,7 @@ mod key_files;
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use howdah_acme::message::{self, ChallengeAnswer};
 use howdah_config::Config;
@@ -71,6 +72,8 @@ pub(crate) struct PoolChannel {
     pub(crate) name: String,
     /// `None` if the pool did not start. A zygote comes later.
     pub(crate) zygote: Option<SeqPacket>,
+    /// The time that requests wait for such a zygote, before they are answered with 503.
+    pub(crate) grace: Duration,
     /// The user that the pool runs as; `None` for the user of the front.
     pub(crate) user: Option<Arc<Identity>>,
 }

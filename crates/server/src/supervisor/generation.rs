@@ -17,6 +17,7 @@ use howdah_sys::memory::SharedNumbers;
 use howdah_sys::process::{Exit, Pid};
 use howdah_sys::seqpacket::SeqPacket;
 
+pub(super) use self::left_out::LATE_AFTER;
 pub(super) use self::retired::DrainTime;
 use super::environment::Environment;
 use super::front_process::{FrontProcess, RunFront};
@@ -71,8 +72,11 @@ pub(super) struct Generation {
     /// Pools without which the generation does not start. Others are left out if they do not start
     /// and another one does: a site's owner can break what his pool needs.
     pub(super) required: HashSet<String>,
-    /// Time at which pools that have not started wait no longer for the front, but the front for
-    /// them; `None` while no pool has started, and where another generation serves.
+    /// By pool, the time that it has for its start after another one has started. A pool that is
+    /// not among them has [`START_TIMEOUT`].
+    pub(super) patience: HashMap<String, Duration>,
+    /// Time at which the pools that have not started are waited for no longer; `None` while no pool
+    /// has started, and where one has [`START_TIMEOUT`].
     pub(super) late_at: Option<Instant>,
     /// The sites whose changes of a link have ended the generation.
     pub(super) retired_by: Vec<String>,
@@ -117,7 +121,7 @@ impl Generation {
         (log, access): (Arc<ErrorLog>, SiteLogs<LogTarget>),
         environment: &Environment,
         (mut spares, mut lists): (HashMap<String, SpareZygote>, HashMap<String, ScriptList>),
-        required: HashSet<String>,
+        (required, patience): (HashSet<String>, HashMap<String, Duration>),
     ) -> (Generation, Result<(), String>) {
         let mut generation = Generation {
             number,
@@ -132,6 +136,7 @@ impl Generation {
             keeps_standbys: false,
             planned: generation_plan.pools.len(),
             required,
+            patience,
             late_at: None,
             retired_by: Vec::new(),
         };
@@ -179,6 +184,7 @@ impl Generation {
             site: plan.site,
             name: pool.name.clone(),
             zygote,
+            grace: Duration::ZERO,
             user: user.cloned().map(Arc::new),
         });
         self.pools.push(pool);

@@ -16,10 +16,11 @@
 //! A new program (SIGUSR2) has the twin of a zygote that the former one has started, if both are
 //! built from the same sources and the keys of the pool are the same.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem::discriminant;
 use std::path::Path;
+use std::time::Duration;
 
 use howdah_config::Config;
 use howdah_ipc::control::BUILD;
@@ -27,7 +28,7 @@ use howdah_sys::credentials::Identity;
 
 use super::Supervisor;
 use super::change::ChangeCause;
-use super::generation::{Generation, GenerationPhase};
+use super::generation::{Generation, GenerationPhase, LATE_AFTER};
 use super::generation_plan::GenerationPlan;
 use super::pool::{LentTwin, PoolProcesses, SpareZygote};
 use super::releases::Releases;
@@ -63,6 +64,51 @@ impl Supervisor {
         };
         let names = plan.pools.iter().map(|pool| &pool.settings.pool);
         names.filter(is_required).cloned().collect()
+    }
+
+    /// Returns the time that pools of a new generation have after another one has started, by pool.
+    /// At a reload it depends on what their PHP took before. Those without which the generation
+    /// does not start are not among them, nor those with a new release, nor those that another
+    /// program has started: nothing is known about them. After the death of a front, pools have no
+    /// time, since nothing is served until the next front starts.
+    pub(super) fn patience(
+        &self,
+        cause: ChangeCause,
+        plan: &GenerationPlan,
+        required: &HashSet<String>,
+    ) -> HashMap<String, Duration> {
+        let serving = self.generations.iter().find(|one| one.phase == GenerationPhase::Serving);
+        let held = self.current.iter().flat_map(|current| &current.held);
+        let held: HashSet<&String> = held.map(|held| &held.site).collect();
+        let of = |name: &String| {
+            let Some(serving) = serving else {
+                let is_start = cause == ChangeCause::Start;
+                return Some(if is_start { LATE_AFTER } else { Duration::ZERO });
+            };
+            let former = serving.pools.iter().find(|pool| pool.name == *name)?;
+            let is_new = self.releases.moved_in(plan, name).is_some() && !held.contains(name);
+            (!is_new && !former.is_adopted()).then(|| LATE_AFTER + former.usual_start() * 4)
+        };
+        let names = plan.pools.iter().map(|pool| &pool.settings.pool);
+        let bounded = names.filter(|name| !required.contains(*name));
+        bounded.filter_map(|name| Some((name.clone(), of(name)?))).collect()
+    }
+
+    /// Goes on with the start of a generation, without the pools in which PHP has not started in
+    /// time. Where another generation serves, their former PHP goes on.
+    pub(super) fn go_on_without_late(&mut self, number: u64) {
+        let serves = self.generations.iter().any(|one| one.phase == GenerationPhase::Serving);
+        let Some(generation) = self.generation(number) else {
+            return;
+        };
+        if serves {
+            // The deaths of their zygotes are handled as those of others.
+            generation.give_up_late_pools();
+            return;
+        }
+        let late = generation.set_late_aside();
+        late.into_iter().for_each(|position| self.tell_late(number, position));
+        self.advance();
     }
 
     /// Lets the pools that a starting generation has left out, or `only` this one, go on with
@@ -245,6 +291,13 @@ impl PoolProcesses {
             let folder = plan.settings.state_dir.as_ref();
             state::is_spoilt(folder, self.state.fault, owner, ours)
         })
+    }
+
+    /// The time that PHP's start took in the zygote that serves; none where PHP did not start with
+    /// the present settings.
+    fn usual_start(&self) -> Duration {
+        let zygote = self.zygote.as_ref().filter(|_| self.start_failure.is_none());
+        zygote.and_then(|zygote| zygote.took).unwrap_or_default()
     }
 
     /// Returns whether the site's owner has replaced the state folder `former`, with which PHP has

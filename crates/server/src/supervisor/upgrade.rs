@@ -1,7 +1,7 @@
 //! Replaces the running program by a new version. The new program checks the configuration first.
 //! Everything is handed over only if the check succeeds.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io::{self, Read};
@@ -375,6 +375,7 @@ impl InheritedGeneration {
             worker_memory: None,
             keeps_standbys: false,
             required: HashSet::new(),
+            patience: HashMap::new(),
             late_at: None,
             retired_by: Vec::new(),
         })

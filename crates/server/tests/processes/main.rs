@@ -22,6 +22,7 @@ mod releases;
 mod reload;
 mod rights;
 mod service_manager;
+mod slow_starts;
 mod spoilt_state;
 mod standby;
 mod stop;

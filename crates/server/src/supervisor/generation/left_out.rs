@@ -7,9 +7,10 @@ use howdah_sys::credentials::Identity;
 use super::super::pool::PoolProcesses;
 use super::{Generation, GenerationPhase, START_TIMEOUT};
 
-/// Time that pools have at a cold start after another one has started. A site's owner can make his
-/// pool's start as long as he likes. Where many pools start, each has this time after the last one.
-const LATE_AFTER: Duration = Duration::from_secs(5);
+/// Time that pools have after another one has started: at the start of the server, and beside what
+/// their PHP took before at a reload. A site's owner can make his pool's start as long as he
+/// likes. Where many pools start, each has this time after the last one.
+pub(in crate::supervisor) const LATE_AFTER: Duration = Duration::from_secs(5);
 
 impl Generation {
     /// Leaves a pool out whose zygote has ended or was not started, because of `reason`. Returns
@@ -64,6 +65,7 @@ impl Generation {
     /// Ends the zygotes in which PHP has not started in time, so that their pools are left out.
     /// Returns `false` if the generation cannot do without them.
     pub(in crate::supervisor) fn give_up_late_pools(&mut self) -> bool {
+        self.late_at = None;
         let late: Vec<usize> =
             (0..self.pools.len()).filter(|pool| !self.pools[*pool].is_settled()).collect();
         let may = (1..self.planned).contains(&late.len())
@@ -71,20 +73,30 @@ impl Generation {
         if may {
             self.phase = GenerationPhase::Starting { until: Instant::now() + START_TIMEOUT };
             let late = self.pools.iter_mut().filter(|pool| !pool.is_settled());
-            late.for_each(PoolProcesses::kill_zygote);
+            late.for_each(PoolProcesses::give_up_start);
         }
         may
     }
 
-    /// Notes that a pool has started where nothing serves yet: the others get [`LATE_AFTER`] from
-    /// now on.
+    /// Notes how far the start is: the pools that have not started get their time from now on, if
+    /// another one has, or if they have none.
     pub(in crate::supervisor) fn note_progress(&mut self) {
         let has_started = |pool: &PoolProcesses| {
             pool.zygote.as_ref().is_some_and(|zygote| zygote.ready.is_some())
         };
-        let is_late = self.front.is_none() && !self.has_php();
-        let waits = is_late && self.pools.iter().any(has_started);
-        self.late_at = waits.then(|| Instant::now() + LATE_AFTER);
+        let missing = self.pools.iter().filter(|pool| !pool.is_settled());
+        let times = missing.map(|pool| self.patience.get(&pool.name).copied());
+        let longest = times.collect::<Option<Vec<_>>>().and_then(|times| times.into_iter().max());
+        let has_begun = self.pools.iter().any(has_started);
+        let longest = longest.filter(|time| self.front.is_none() && (has_begun || time.is_zero()));
+        self.late_at = longest.map(|time| Instant::now() + time);
+    }
+
+    /// Has the front wait for no pool that it can do without: nothing is served until it starts.
+    pub(in crate::supervisor) fn hurry(&mut self) {
+        let waits = |pool: &&PoolProcesses| !self.required.contains(&pool.name);
+        let pools = self.pools.iter().filter(waits);
+        self.patience = pools.map(|pool| (pool.name.clone(), Duration::ZERO)).collect();
     }
 
     /// Lets the front start without the pools in which PHP has not started, and these join it
@@ -95,13 +107,21 @@ impl Generation {
             .filter(|at| !self.pools[*at].is_settled() && self.may_do_without(*at))
             .collect();
         for position in &late {
-            let front = self.channels[*position].zygote.take();
-            let why = format!(
-                "PHP has not started within {} s of the others; the site is answered with 503 \
-                 until it has",
-                LATE_AFTER.as_secs()
-            );
-            self.pools[*position].set_aside(front, why);
+            let (pool, channel) = (&mut self.pools[*position], &mut self.channels[*position]);
+            let patience = self.patience.get(&pool.name).copied().unwrap_or_default();
+            channel.grace = LATE_AFTER.saturating_sub(patience);
+            let seconds = LATE_AFTER.as_secs();
+            let why = match channel.grace {
+                Duration::ZERO => format!(
+                    "PHP has not started within {seconds} s of the others; the site is answered \
+                     with 503 until it has"
+                ),
+                _ => format!(
+                    "PHP has not started; the site's requests wait for it, and are answered with \
+                     503 from {seconds} s on"
+                ),
+            };
+            pool.set_aside(channel.zygote.take(), why);
         }
         late
     }

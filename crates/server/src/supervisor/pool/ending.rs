@@ -42,6 +42,14 @@ impl PoolProcesses {
         }
     }
 
+    /// Kills the zygote, in which PHP has not started in time.
+    pub(in crate::supervisor) fn give_up_start(&mut self) {
+        if let Some(zygote) = &mut self.zygote {
+            zygote.failed.get_or_insert_with(|| "it was not ready in time".to_owned());
+        }
+        self.kill_zygote();
+    }
+
     /// Kills the zygote with this number, which the front has found broken. Returns `false` if that
     /// zygote has ended already: its successor is well.
     ///

@@ -1,7 +1,7 @@
 //! A pool's zygote, as the supervisor knows it.
 
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use howdah_ipc::control::{FromZygote, MOST_BYTES};
 use howdah_sys::process::Pid;
@@ -19,6 +19,8 @@ pub(in crate::supervisor) struct ZygoteProcess {
     pub(in crate::supervisor) started: Instant,
     /// PHP's version and opcache's state, once PHP has started.
     pub(in crate::supervisor) ready: Option<(String, String)>,
+    /// The time that PHP's start took; `None` before its end, and for a twin.
+    pub(in crate::supervisor) took: Option<Duration>,
     /// The reason why PHP did not start.
     pub(in crate::supervisor) failed: Option<String>,
     /// The control groups of the zygote; `None` without control groups.
@@ -41,6 +43,7 @@ impl ZygoteProcess {
             socket: Some(socket),
             started: Instant::now(),
             ready: None,
+            took: None,
             failed: None,
             group,
             outputs: None,
@@ -83,7 +86,8 @@ impl ZygoteProcess {
         }
         match FromZygote::decode(&buffer[..length])? {
             FromZygote::Ready { php_version, opcache, .. } => {
-                self.ready = Some((php_version, opcache))
+                self.ready = Some((php_version, opcache));
+                self.took = Some(self.started.elapsed());
             }
             FromZygote::Failed { reason } => self.failed = Some(reason),
             FromZygote::Started { .. } | FromZygote::Died { .. } | FromZygote::Cleaned { .. } => {
