@@ -50,6 +50,9 @@ pub(super) struct H1Connection<T> {
     pub(super) received: u64,
     /// The unread content of the present request. The next request begins behind it.
     pub(super) remaining: UnreadContent,
+    /// A response that had begun before the drain has ended in it. While the connection may bring
+    /// another request, it keeps the pools.
+    ends_soon: bool,
 }
 
 /// The state of the connection after a response.
@@ -125,6 +128,7 @@ impl<T: Transport> H1Connection<T> {
             served: 0,
             received: 0,
             remaining: UnreadContent::Length(0),
+            ends_soon: false,
         }
     }
 
@@ -183,10 +187,10 @@ impl<T: Transport> H1Connection<T> {
     /// Returns how long an idle connection is kept. A fresh one gets the time limit of a head.
     fn idle_timeout(&self) -> Duration {
         let limits = &self.thread.config().limits;
-        if self.served == 0 {
-            limits.head_timeout
-        } else {
-            limits.keep_alive_timeout
+        match self.served {
+            0 => limits.head_timeout,
+            _ if self.ends_soon => limits.keep_alive_timeout.min(GRACE),
+            _ => limits.keep_alive_timeout,
         }
     }
 
@@ -408,6 +412,7 @@ impl<T: Transport> H1Connection<T> {
             (Ok(()), false) if self.remaining.is_done() => AfterResponse::Close,
             (Ok(()), false) => AfterResponse::Linger,
         };
+        self.ends_soon = after == AfterResponse::Next && self.thread.is_draining();
         let connection = ConnectionFacts {
             received: self.received,
             sent: self.wire.taken(),
