@@ -174,6 +174,7 @@ impl PlanFinder<'_> {
             }
         }
         self.tell_of_shared_users(&pools);
+        self.warn_of_shared_folders(&pools);
         pools
     }
 

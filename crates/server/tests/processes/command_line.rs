@@ -360,6 +360,44 @@ fn users_that_do_not_exist() {
 }
 
 #[test]
+fn state_folders_that_pools_of_several_users_share() {
+    if !crate::support::is_root() || !has_php() {
+        return;
+    }
+    let folder = Folder::new();
+    let site = |name: &str, user: &str, state: &str| {
+        format!(
+            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"{}\"\n\
+             [site.php]\nuser = \"{user}\"\nstate_dir = \"{state}\"\n",
+            folder.path().display()
+        )
+    };
+    let sites = [
+        site("one", "daemon", "state"),
+        site("same", "daemon", "state"),
+        site("two", "games", "state"),
+        site("three", "nobody", "state/three"),
+        site("four", "nobody", "other"),
+    ];
+    let file = folder.file("howdah.toml", sites.concat());
+    let (_, _, told) = Setup::with(&["check", "--config", file.to_str().unwrap()]).run();
+    let state = folder.path().join("state").display().to_string();
+    for expected in [
+        format!(
+            "site two: `php.state_dir`: {state} is a folder of the site one, which runs as daemon: \
+             PHP of one of them does not start; give each site a folder of its own"
+        ),
+        format!(
+            "site three: `php.state_dir`: {state}/three is a folder of the site one, which runs as \
+             daemon: daemon can put another folder in its place; "
+        ),
+    ] {
+        assert!(told.contains(&expected), "{told}");
+    }
+    assert_eq!(told.matches("`php.state_dir`").count(), 2, "{told}");
+}
+
+#[test]
 fn help_about_a_command_is_the_command_s_own() {
     for command in ["serve", "check", "explain", "import", "status", "reload", "stop"] {
         let (status, help, errors) = Setup::with(&["help", command]).run();

@@ -1,7 +1,8 @@
 //! The users that the front and the pools run as.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
+use std::path::Path;
 
 use howdah_config::{Config, FRONT_USER, POOL_USER, Php, SiteSettings};
 use howdah_sys::credentials::{self, Identity};
@@ -158,6 +159,35 @@ impl PlanFinder<'_> {
         }
     }
 
+    /// Warns of state folders that are, or are in, the folder of another user's pool.
+    pub(super) fn warn_of_shared_folders(&mut self, pools: &[PoolPlan]) {
+        let mut by_folder: HashMap<&Path, Vec<&PoolPlan>> = HashMap::new();
+        for pool in pools {
+            by_folder.entry(folder(pool)).or_default().push(pool);
+        }
+        for pool in pools {
+            let own = folder(pool);
+            let around = own.ancestors().filter_map(|folder| by_folder.get(folder)).flatten();
+            let mut others = around.filter(|other| user(other) != user(pool));
+            // Of two pools with one folder, the second one is told.
+            let other = others.find(|other| folder(other) != own || other.site < pool.site);
+            let Some((other, owner)) = other.and_then(|it| Some((it, &it.identity.as_ref()?.name)))
+            else {
+                continue;
+            };
+            let harm = match folder(other) == own {
+                true => "PHP of one of them does not start".to_owned(),
+                false => format!("{owner} can put another folder in its place"),
+            };
+            let (name, other) = (&pool.settings.pool, &other.settings.pool);
+            self.warnings.push(format!(
+                "site {name}: `php.state_dir`: {} is a folder of the site {other}, which runs as \
+                 {owner}: {harm}; give each site a folder of its own",
+                own.display()
+            ));
+        }
+    }
+
     /// Looks up a user with another group, if there is one. The messages name the place of each.
     pub(super) fn look_up(
         &mut self,
@@ -193,6 +223,16 @@ impl PlanFinder<'_> {
         let failed = |error| self.errors.push(format!("cannot look up {name}: {error}"));
         found.map_err(failed).ok()
     }
+}
+
+/// The number of the pool's user; `None` for the supervisor's.
+fn user(pool: &PoolPlan) -> Option<u32> {
+    pool.identity.as_ref().map(|user| user.uid)
+}
+
+/// The pool's state folder.
+fn folder(pool: &PoolPlan) -> &Path {
+    Path::new(&pool.settings.state_dir)
 }
 
 /// The sites of one user that a notice names. Of the others it says how many they are.
