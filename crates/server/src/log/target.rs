@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use howdah_config::SystemLog;
-use howdah_sys::{descriptor, open, poll};
+use howdah_sys::stat::Stat;
+use howdah_sys::{credentials, descriptor, open, poll};
 
 use super::system_log::{LineKind, SystemLogSocket};
 use crate::operator_path;
@@ -165,11 +166,29 @@ impl AsFd for LogTarget {
 /// have this process write to any file through a link.
 fn append(path: &Path) -> io::Result<OwnedFd> {
     let text = |path: &Path| CString::new(path.as_os_str().as_bytes());
-    if is_of_system(path) {
-        return open::append(&text(path)?);
+    let (file, is_new) = match is_of_system(path) {
+        true => open::append(&text(path)?)?,
+        false => open::append_unlinked(&text(&operator_path::resolved(path)?)?)?,
+    };
+    if is_new {
+        // Otherwise the file is root's alone.
+        let _ = give_to_readers(&file);
     }
-    open::append_unlinked(&text(&operator_path::resolved(path)?)?)
+    Ok(file)
 }
+
+/// Gives a new file of root to the group [`READERS`], where that exists. A folder may have given
+/// the file another group.
+fn give_to_readers(file: &OwnedFd) -> io::Result<()> {
+    let made = Stat::of(file.as_fd())?;
+    match (made.owner, made.group) {
+        (0, 0) => std::os::unix::fs::fchown(file, None, credentials::group_number(READERS)?),
+        _ => Ok(()),
+    }
+}
+
+/// The group that reads logs on Debian. logrotate gives it the next files.
+const READERS: &str = "adm";
 
 /// Whether the path may be a link to what is no path, as `/dev/stdout` is.
 fn is_of_system(path: &Path) -> bool {
@@ -275,6 +294,36 @@ mod tests {
             (content("victim"), content("site/logs/log")),
             ("line\n".into(), "line\n".repeat(3))
         );
+    }
+
+    #[test]
+    fn a_new_log_of_root_is_for_the_group_that_reads_logs() {
+        use std::os::unix::fs::{MetadataExt, chown};
+        let Ok(Some(readers)) = credentials::group_number(READERS) else {
+            eprintln!("skipped: there is no group {READERS}");
+            return;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let of = |name: &str| {
+            LogTarget::file(&folder.path().join(name)).unwrap();
+            let found = std::fs::metadata(folder.path().join(name)).unwrap();
+            (found.uid(), found.gid(), found.mode() & 0o777)
+        };
+        let (user, group, mode) = of("log");
+        if user != 0 {
+            eprintln!("skipped: only root can give files to other groups");
+            return;
+        }
+        assert_eq!((group, mode), (readers, 0o640));
+        // What the administrator decides counts.
+        chown(folder.path().join("log"), None, Some(0)).unwrap();
+        assert_eq!(of("log"), (0, 0, 0o640));
+        let shared = folder.path().join("shared");
+        std::fs::create_dir(&shared).unwrap();
+        chown(&shared, None, Some(7)).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o2755);
+        std::fs::set_permissions(&shared, mode).unwrap();
+        assert_eq!(of("shared/log"), (0, 7, 0o640));
     }
 
     #[test]

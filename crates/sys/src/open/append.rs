@@ -8,34 +8,56 @@ use super::openat2_with;
 use crate::check;
 
 /// Opens the file at `path` for appending, if no part of the path is a symbolic link. Creates a
-/// missing file, readable for its group. For log files that the operator names.
+/// missing file, readable for its group. Also returns whether it has created one. For log files
+/// that the operator names.
 ///
 /// # Errors
 /// The error of `open(2)`. A pipe without a reader is refused (`ENXIO`), because opening it would
 /// wait for a reader.
-pub fn append_unlinked(path: &CStr) -> io::Result<OwnedFd> {
-    match openat2_with(libc::AT_FDCWD, path, APPEND, APPEND_MODE, libc::RESOLVE_NO_SYMLINKS) {
-        // Before Linux 5.6, or refused by a sandbox that does not know the call.
-        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
-            append_with(path, libc::O_NOFOLLOW)
+pub fn append_unlinked(path: &CStr) -> io::Result<(OwnedFd, bool)> {
+    let unlinked = |flags: libc::c_int| {
+        let mode = if flags & libc::O_CREAT != 0 { APPEND_MODE } else { 0 };
+        match openat2_with(libc::AT_FDCWD, path, flags, mode, libc::RESOLVE_NO_SYMLINKS) {
+            // Before Linux 5.6, or refused by a sandbox that does not know the call.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
+                open_with(path, flags | libc::O_NOFOLLOW)
+            }
+            opened => opened,
         }
-        opened => appending(opened?),
-    }
+    };
+    append_by(unlinked)
 }
 
 /// As [`append_unlinked`], and follows links.
 ///
 /// # Errors
 /// As [`append_unlinked`].
-pub fn append(path: &CStr) -> io::Result<OwnedFd> {
-    append_with(path, 0)
+pub fn append(path: &CStr) -> io::Result<(OwnedFd, bool)> {
+    append_by(|flags| open_with(path, flags))
 }
 
-fn append_with(path: &CStr, flags: libc::c_int) -> io::Result<OwnedFd> {
+/// Opens a file by a function that takes the flags, and creates it where it is missing. Returns
+/// whether it has.
+fn append_by(open: impl Fn(libc::c_int) -> io::Result<OwnedFd>) -> io::Result<(OwnedFd, bool)> {
+    let is = |error: &io::Error, number| error.raw_os_error() == Some(number);
+    let created = match open(APPEND) {
+        Err(error) if is(&error, libc::ENOENT) => open(APPEND | libc::O_CREAT | libc::O_EXCL),
+        opened => return Ok((appending(opened?)?, false)),
+    };
+    match created {
+        // Another process was faster, or the name is a link to a file that is missing.
+        Err(error) if is(&error, libc::EEXIST) => {
+            Ok((appending(open(APPEND | libc::O_CREAT)?)?, false))
+        }
+        created => Ok((appending(created?)?, true)),
+    }
+}
+
+fn open_with(path: &CStr, flags: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: `path` is NUL-terminated, and the third argument is what `O_CREAT` asks for.
-    let fd = check(unsafe { libc::open(path.as_ptr(), APPEND | flags, APPEND_MODE) })?;
+    let fd = check(unsafe { libc::open(path.as_ptr(), flags, APPEND_MODE) })?;
     // SAFETY: fresh descriptor, owned by nobody else.
-    appending(unsafe { OwnedFd::from_raw_fd(fd) })
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Lets writes wait.
@@ -45,12 +67,8 @@ fn appending(file: OwnedFd) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-const APPEND: libc::c_int = libc::O_WRONLY
-    | libc::O_APPEND
-    | libc::O_CREAT
-    | libc::O_CLOEXEC
-    | libc::O_NOCTTY
-    | libc::O_NONBLOCK;
+const APPEND: libc::c_int =
+    libc::O_WRONLY | libc::O_APPEND | libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK;
 const APPEND_MODE: libc::mode_t = 0o640;
 
 #[cfg(test)]
@@ -65,10 +83,13 @@ mod tests {
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         let path = |name: &str| CString::new(folder.join(name).to_str().unwrap()).unwrap();
-        for line in ["one\n", "two\n"] {
-            let mut log = fs::File::from(append(&path("log")).unwrap());
-            io::Write::write_all(&mut log, line.as_bytes()).unwrap();
+        for (line, is_first) in [("one\n", true), ("two\n", false)] {
+            let (log, is_new) = append(&path("log")).unwrap();
+            io::Write::write_all(&mut fs::File::from(log), line.as_bytes()).unwrap();
+            assert_eq!(is_new, is_first);
         }
+        std::os::unix::fs::symlink("later", folder.join("link")).unwrap();
+        assert!(append(&path("link")).is_ok() && folder.join("later").exists());
         assert_eq!(fs::read_to_string(folder.join("log")).unwrap(), "one\ntwo\n");
         let made = std::process::Command::new("mkfifo").arg(folder.join("quiet")).status();
         assert!(made.unwrap().success());
