@@ -45,17 +45,33 @@ pub struct Exchange {
 }
 
 /// The run of a script, for logs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ScriptRun {
     /// The process of the worker that ran the script, also of one that has died with it; 0 if it
-    /// is not known.
+    /// is not known, or no worker has begun the request.
     pub worker: u64,
-    /// `None` if the script went on when the response had ended, or was ended.
-    pub figures: Option<RequestFigures>,
+    /// Nanoseconds that the request has waited for a worker.
+    pub waited: u64,
+    /// Nanoseconds that the script ran, also of one that was ended or has died with its worker.
+    /// `None` if it went on when the response had ended, and if no worker has begun the request.
+    pub took: Option<u64>,
+    /// As [`RequestFigures::peak`]; `None` as well if the script has not ended by itself.
+    pub peak: Option<u64>,
+    /// As [`RequestFigures::processor`]; `None` as well if the script has not ended by itself.
+    pub processor: Option<u64>,
 }
 
-/// The place where an exchange leaves the script's run: `None` until the exchange is dropped, and
-/// where no worker has begun the request.
+impl ScriptRun {
+    /// A request that no worker has begun, and that has waited for so long.
+    pub fn waiting(waited: Duration) -> ScriptRun {
+        ScriptRun {
+            waited: u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX),
+            ..ScriptRun::default()
+        }
+    }
+}
+
+/// The place where an exchange leaves the script's run: `None` until the exchange is dropped.
 pub type RunReport = Rc<Cell<Option<ScriptRun>>>;
 
 /// The reason why a response does not come, or ends early.
@@ -131,17 +147,32 @@ impl Exchange {
         (Duration::from_nanos(waited), Duration::from_nanos(ran))
     }
 
-    /// Returns the script's run until now; `None` if no worker has begun it.
+    /// Returns the script's run until now; `None` if its worker wrote nonsense.
     fn run(&mut self) -> Option<ScriptRun> {
         let lease = self.lease.as_mut()?;
         let (zygote, slot) = lease.parts();
-        let worker = zygote.front.slot_status(slot).ok()?.worker?;
+        let worker = match self.cancelled {
+            true => None,
+            false => zygote.front.slot_status(slot).ok()?.worker,
+        };
+        let Some(worker) = worker else {
+            return Some(ScriptRun::waiting(self.since.elapsed()));
+        };
         let zygote = &lease.zygote;
         // After a death, the worker's place belongs to its successor.
         let lost = zygote.lost(lease.index());
+        let worker = lost.map_or_else(|| zygote.pid(worker), |lost| lost.pid);
+        let figures = lease.figures.or_else(|| zygote.front.figures(lease.slot_ref()));
+        let (waited, ran) = match &figures {
+            Some(figures) => (figures.waited, figures.took),
+            None => zygote.front.times(lease.slot_ref()),
+        };
         Some(ScriptRun {
-            worker: lost.map_or_else(|| zygote.pid(worker), |lost| lost.pid),
-            figures: lease.figures.or_else(|| zygote.front.figures(lease.slot_ref())),
+            worker,
+            waited,
+            took: (figures.is_some() || self.is_failed).then_some(ran),
+            peak: figures.and_then(|figures| figures.peak),
+            processor: figures.and_then(|figures| figures.processor),
         })
     }
 

@@ -30,7 +30,7 @@ section! {
         /// and of the response. Of a script, `%^pt` is the time that it ran, `%^pq` the time that
         /// its request waited for a worker and `%^pc` its time on a processor, all in microseconds,
         /// `%^pm` the most bytes of memory that PHP had for it, and `%^pw` the process of its
-        /// worker; each is `-` where no script answered. Times are in UTC and in English:
+        /// worker; each is `-` where it is not known. Times are in UTC and in English:
         /// `%{PATTERN}t` takes every pattern of `strftime(3)`, and `begin:` or `end:` before it,
         /// `sec`, `msec`, `usec`, `msec_frac` and `usec_frac`. `%{NAME}x` is a variable `SSL_…` of
         /// mod_ssl or `HTTPS`, `%{NAME}n` what a script has set with `apache_note()` before its

@@ -320,7 +320,7 @@ fn escape(out: &mut Vec<u8>, bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use howdah_php::{RequestFigures, ScriptRun};
+    use howdah_php::ScriptRun;
 
     use super::*;
 
@@ -343,12 +343,10 @@ mod tests {
         notes.notes.push(b"Cart", b"full\n");
         notes.run.set(Some(ScriptRun {
             worker: 4711,
-            figures: Some(RequestFigures {
-                waited: 20_000,
-                took: 1_300_999,
-                peak: Some(2 << 20),
-                processor: None,
-            }),
+            waited: 20_000,
+            took: Some(1_300_999),
+            peak: Some(2 << 20),
+            processor: None,
         }));
         notes.environment.push(b"SEEN", b"first");
         notes.environment.push(b"SEEN", b"");

@@ -12,7 +12,7 @@ use howdah_htaccess::response;
 use howdah_http::{Fields, Method, ResponseHead, Status, members};
 use howdah_php::{
     Asker, DispatchError, Exchange, ExchangeError, HeadKind, PoolHandle, QueuePlace, RequestBody,
-    RequestEncoder, decode_head,
+    RequestEncoder, ScriptRun, decode_head,
 };
 use howdah_site::{DocumentHost, Ruled, Script, Site};
 
@@ -44,6 +44,8 @@ pub(crate) async fn respond(
     let mut content = WorkerContent::open(context, received)?;
     let mut place = queue_place(context, site);
     let (head, exchange) = loop {
+        // The clock is read for logs that tell the wait.
+        let began = context.run.as_ref().map(|_| Instant::now());
         let handed = hand_over(context, pool, ruled.as_deref(), (script, place), &content).await;
         let mut exchange = match handed {
             Some(Ok(exchange)) => exchange,
@@ -53,6 +55,7 @@ pub(crate) async fn respond(
                 continue;
             }
             Some(Err(refused)) => {
+                note_wait(context, place.since.or(began));
                 let lanes = pool.pool().lanes();
                 let lane = lanes.get(place.lane).map(|lane| lane.name.as_str());
                 return Err(RequestError::refused(context.situation(), refused, lane).into());
@@ -82,6 +85,13 @@ pub(crate) async fn respond(
         return sendfile::respond(context, site, ruled, script, head).await;
     }
     Begun { head, exchange, is_error }.respond(context, site, ruled, script).await
+}
+
+/// Notes that a request was refused that has waited for a worker since then.
+fn note_wait(context: &RequestContext<'_, '_>, since: Option<Instant>) {
+    if let Some((run, since)) = context.run.as_ref().zip(since) {
+        run.set(Some(ScriptRun::waiting(since.elapsed())));
+    }
 }
 
 /// Returns the lane of the queue in which the request waits, and the client that it counts for.

@@ -8,7 +8,7 @@ pub(super) fn line(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
     let text = |bytes: &[u8]| json_text(&String::from_utf8_lossy(bytes));
     let field = |name: &[u8]| request.fields.value(name).map_or("null".to_owned(), text);
     let number = |number: Option<u64>| number.map_or("null".to_owned(), |one| one.to_string());
-    let figures = own::figures(record);
+    let run = own::run(record);
     let read = |word: &str| match is_unread(request) {
         true => "null".to_owned(),
         false => json_text(word),
@@ -31,10 +31,10 @@ pub(super) fn line(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
         record.took.as_micros(),
         field(b"referer"),
         field(b"user-agent"),
-        number(figures.map(|figures| figures.took / 1000)),
-        number(figures.map(|figures| figures.waited / 1000)),
-        number(figures.and_then(|figures| figures.processor)),
-        number(figures.and_then(|figures| figures.peak)),
+        number(run.and_then(|run| run.took).map(|took| took / 1000)),
+        number(run.map(|run| run.waited / 1000)),
+        number(run.and_then(|run| run.processor)),
+        number(run.and_then(|run| run.peak)),
         number(own::worker(record)),
     );
     out.extend_from_slice(line.as_bytes());

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use howdah_config::{LogFormat, LogPart, LogValue};
 use howdah_http::{Fields, Scheme};
-use howdah_php::{RequestFigures, ScriptRun};
+use howdah_php::ScriptRun;
 use howdah_site::logged_path;
 
 use super::{RequestRecord, bytes_or_dash, escape, is_unread, request_line, time, user};
@@ -98,13 +98,13 @@ fn add(out: &mut Vec<u8>, value: &LogValue, record: &RequestRecord<'_>, port: u1
             None => Ok(()),
         },
         LogValue::ScriptTime => {
-            return number(out, figures(record).map(|figures| figures.took / 1000));
+            return number(out, run(record).and_then(|run| run.took).map(|took| took / 1000));
         }
         LogValue::QueueTime => {
-            return number(out, figures(record).map(|figures| figures.waited / 1000));
+            return number(out, run(record).map(|run| run.waited / 1000));
         }
-        LogValue::ScriptMemory => return number(out, figures(record).and_then(|all| all.peak)),
-        LogValue::ScriptCpu => return number(out, figures(record).and_then(|all| all.processor)),
+        LogValue::ScriptMemory => return number(out, run(record).and_then(|run| run.peak)),
+        LogValue::ScriptCpu => return number(out, run(record).and_then(|run| run.processor)),
         LogValue::Worker => {
             return number(out, worker(record));
         }
@@ -139,14 +139,9 @@ fn tls(out: &mut Vec<u8>, name: &str, record: &RequestRecord<'_>) {
     known(out, value.as_deref().unwrap_or_default().as_bytes());
 }
 
-/// The run of the script that answered; `None` where none has.
-fn run(record: &RequestRecord<'_>) -> Option<ScriptRun> {
+/// The run of the script that answered or was to answer; `None` where there was none.
+pub(super) fn run(record: &RequestRecord<'_>) -> Option<ScriptRun> {
     record.response.notes?.run.get()
-}
-
-/// The figures of the script that answered.
-pub(super) fn figures(record: &RequestRecord<'_>) -> Option<RequestFigures> {
-    run(record)?.figures
 }
 
 /// The process of the worker that answered.

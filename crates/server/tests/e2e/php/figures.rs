@@ -92,6 +92,49 @@ fn the_logs_name_the_worker_that_died_with_a_script() {
     }
 }
 
+#[test]
+fn the_access_log_tells_how_long_a_request_ran_and_waited_that_timed_out() {
+    if !has_php() {
+        return;
+    }
+    let options = Options {
+        log: "format = \"%U %^pt %^pq %^pm %^pc %^pw %s\"",
+        php: "workers = 1\nrequest_timeout = \"1s\"",
+        ..Options::default()
+    };
+    let endless = "<?php file_put_contents($_GET['in'] . '/pid', getmypid()); sleep(600);";
+    let site = Site::with(&[("endless.php", endless)], &options);
+    assert_eq!(site.get(&site.awaiting("/endless.php")).status, 504);
+    let line = figures(&site, "/endless.php", 1);
+    let pid = std::fs::read_to_string(site.scratch().join("pid")).unwrap();
+    let number = |at: usize| line[at].parse::<u64>().unwrap_or_else(|_| panic!("{line:?}"));
+    assert!(number(0) >= 900_000, "{line:?}");
+    assert!(number(1) < 3_600_000_000, "{line:?}");
+    assert_eq!(line[2..], ["-", "-", pid.as_str(), "504"]);
+
+    let held = "<?php touch($_GET['in'] . '/begun'); while (!file_exists($_GET['in'] . '/end')) \
+        usleep(1000); echo 'done';";
+    let options = Options {
+        php: "workers = 1\nqueue_timeout = \"1s\"",
+        ..options
+    };
+    let files = [("held.php", held), ("last.php", "<?php echo 'last';")];
+    let site = Site::with(&files, &options);
+    let mut first = site.hold_worker();
+    // Some have a place before the worker, and some wait for one.
+    let mut waiting: Vec<_> = (0..5).map(|_| site.connect()).collect();
+    waiting.iter_mut().for_each(|wire| wire.request("GET", "/last.php", &[], b""));
+    waiting.iter_mut().for_each(|wire| assert_eq!(wire.reply("GET").status, 503));
+    site.allow("end");
+    assert_eq!(first.reply("GET").text(), "done");
+    wait_until("all have a line", || site.access_log().matches("/last.php ").count() == 5);
+    for line in site.access_log().lines().filter(|line| line.starts_with("/last.php ")) {
+        let words: Vec<_> = line.split(' ').collect();
+        assert!(words[2].parse::<u64>().is_ok_and(|queue| queue >= 900_000), "{line}");
+        assert_eq!((words[1], &words[3..]), ("-", &["-", "-", "-", "503"][..]), "{line}");
+    }
+}
+
 /// The wait counts from the request's arrival in the queue, not from the moment in which one of
 /// the few places before the workers was free.
 #[test]
