@@ -69,7 +69,9 @@ impl Admin {
     }
 
     fn snapshot(&self) -> Snapshot {
-        Snapshot::of(&self.shared, self.is_draining())
+        let mut snapshot = Snapshot::of(&self.shared, self.is_draining());
+        snapshot.measure_running();
+        snapshot
     }
 }
 

@@ -150,11 +150,9 @@ impl OwnMemoryMeter {
     /// # Errors
     /// The kernel has no such file, or this process may not read it.
     pub fn of_this_process() -> io::Result<OwnMemoryMeter> {
-        // SAFETY: no memory arguments.
-        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         Ok(OwnMemoryMeter {
             file: File::open("/proc/self/statm")?,
-            page: u64::try_from(page).unwrap_or(4096),
+            page: page_size(),
         })
     }
 
@@ -170,6 +168,29 @@ impl OwnMemoryMeter {
             .map(|pages| pages.saturating_mul(self.page))
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "statm is malformed"))
     }
+}
+
+/// Returns the bytes that a process has in memory, every page in full, as anyone may ask. The
+/// kernel has them counted already; opening and reading take some microseconds.
+///
+/// # Errors
+/// There is no such process, or the kernel hides those of other users.
+pub fn resident_memory(pid: u64) -> io::Result<u64> {
+    let text = std::fs::read(format!("/proc/{pid}/statm"))?;
+    resident_pages(&text)
+        .map(|pages| pages.saturating_mul(page_size()))
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "statm is malformed"))
+}
+
+/// Bytes of a page of memory.
+fn page_size() -> u64 {
+    // SAFETY: no memory arguments.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// The second number: pages in memory.
+fn resident_pages(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 /// The second number, pages in memory, without the third, those of files and shared ones.

@@ -1,9 +1,10 @@
 //! A worker of a pool, for display.
 
 use howdah_php::LivingWorker;
+use howdah_sys::usage;
 use serde::{Deserialize, Serialize};
 
-use super::seconds;
+use super::{Snapshot, seconds};
 
 /// The activity of a worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +45,15 @@ pub(crate) struct WorkerSnapshot {
 }
 
 impl WorkerSnapshot {
+    /// Asks the kernel for the present memory of a worker that runs a script: it tells its own only
+    /// between requests. Not for an event loop, because it reads a file.
+    fn measure_running(&mut self) {
+        if self.state == WorkerState::Running {
+            // The figure of before stays where the kernel hides the processes of other users.
+            self.rss = usage::resident_memory(self.pid).ok().or(self.rss);
+        }
+    }
+
     pub(super) fn of(worker: &LivingWorker) -> WorkerSnapshot {
         let figures = &worker.figures;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -68,5 +78,15 @@ impl WorkerSnapshot {
             last_peak: figures.last_peak,
             last_cpu: figures.last_processor.map(|spent| spent as f64 / 1e6),
         }
+    }
+}
+
+impl Snapshot {
+    /// Measures the memory of the workers that run a script. Not for an event loop.
+    pub(crate) fn measure_running(&mut self) {
+        let pools = self.sites.iter_mut().filter_map(|site| site.pool.as_mut());
+        pools
+            .flat_map(|pool| &mut pool.workers)
+            .for_each(WorkerSnapshot::measure_running);
     }
 }

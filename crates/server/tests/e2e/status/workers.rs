@@ -68,6 +68,21 @@ fn an_idle_worker_is_shown_with_its_memory_and_its_last_request() {
 }
 
 #[test]
+fn a_running_worker_is_shown_with_the_memory_that_its_script_has_taken() {
+    if !has_php() {
+        return;
+    }
+    let (_, held) = HELD;
+    let held = held.replacen("<?php", "<?php $a = str_repeat('x', 64 << 20);", 1);
+    let site = shop(&[("held.php", &held)], "");
+    let _holding = site.hold_worker();
+    wait_for_status(&site, "its memory is told", |status| {
+        named(status, "shop")["pool"]["workers"][0]["rss"].as_u64() >= Some(64 << 20)
+    });
+    site.allow("end");
+}
+
+#[test]
 fn a_worker_without_requests_gives_the_memory_of_its_scripts_back() {
     if !has_php() {
         return;
