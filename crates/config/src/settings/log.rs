@@ -37,7 +37,7 @@ section! {
         /// first output, `%^FB` the microseconds until the head of the response was there.
         /// `%400,501{User-Agent}i` is written for these statuses only, `%!200,304{Referer}i` for
         /// all others, and `-` otherwise. Always `-` are `%l`, `%L`, and trailers: `%{NAME}^ti`,
-        /// `%{NAME}^to`.
+        /// `%{NAME}^to`. A value of more than 8 KB, as it is written, is cut, and `...` follows.
         format ("format"): AccessFormat as Format = AccessFormat::Combined,
             "The format that all log analysers read.";
         /// The error log: `"-"` for standard error, a file that lines are added to, or the system's

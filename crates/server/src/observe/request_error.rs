@@ -434,7 +434,7 @@ fn in_ascii(text: &str) -> Cow<'_, str> {
     escaped.into()
 }
 
-/// The most bytes of a target in a message. The access log has the whole target.
+/// The most bytes of a target in a message. The access log has more.
 const LONGEST_TARGET: usize = 1024;
 
 impl fmt::Display for ErrorContext<'_> {

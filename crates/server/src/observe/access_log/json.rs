@@ -1,6 +1,6 @@
 //! Lines in JSON.
 
-use super::{RequestRecord, is_unread, own};
+use super::{LONGEST_VALUE, RequestRecord, is_unread, own};
 
 /// Adds one JSON object in ASCII. Bytes that are not UTF-8 become U+FFFD.
 pub(super) fn line(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
@@ -40,10 +40,15 @@ pub(super) fn line(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
     out.extend_from_slice(line.as_bytes());
 }
 
+/// Returns a string of JSON. A text that is longer than [`LONGEST_VALUE`] is cut.
 fn json_text(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
+    let mut out = String::with_capacity(text.len().min(LONGEST_VALUE) + 2);
     out.push('"');
     for character in text.chars() {
+        if out.len() > LONGEST_VALUE {
+            out.push_str("...");
+            break;
+        }
         match character {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
