@@ -306,6 +306,7 @@ fn share(
         sites,
         has_upstreams: config.sites.iter().any(|site| !site.upstreams.is_empty()),
         upstream_names: UpstreamNames::start(&config, &log)?,
+        upstream_places: Arc::new(open_files.upstream_places(&config)),
         config,
         pools,
         pool_users,

@@ -6,6 +6,7 @@
 
 mod admin;
 mod body;
+mod budget;
 mod check;
 mod cli;
 mod crew;

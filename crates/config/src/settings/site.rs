@@ -113,7 +113,8 @@ section! {
         /// Servers that `RewriteRule … [P]` may hand requests on to: `"http://127.0.0.1:3000"`,
         /// over TLS `"https://127.0.0.1:3443"`, or on a socket `"unix:/run/app.sock|http://app"`.
         /// WebSockets are carried as well: `ws://` is the same as `http://`, `wss://` as
-        /// `https://`. A rule whose URL begins with none of them is answered with 403. See
+        /// `https://`. A rule whose URL begins with none of them is answered with 403. The limit of
+        /// open files (`ulimit -n`) bounds the connections of all sites to their upstreams. See
         /// [upstreams.md](upstreams.md).
         upstreams ("upstreams"): Vec<Upstream> as List<UpstreamUrl> = Vec::new(),
             "A `.htaccess` file must not be able to make the server send requests to any machine.";

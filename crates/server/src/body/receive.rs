@@ -11,7 +11,8 @@ use howdah_http::{Content, Refusal, Request, ResponseHead, Status};
 use howdah_sys::descriptor;
 
 use super::spool::SpoolLimits;
-use super::storage::{NoRoom, StoredFile};
+use super::storage::StoredFile;
+use crate::budget::NoRoom;
 use crate::net::{ConnectionError, HeldMemory, PaceLimit};
 
 /// The protocol's end of a request while there is no response yet.

@@ -6,7 +6,6 @@
 //!
 //! The same threads bring documents into memory that are on the disk only.
 
-mod budget;
 mod disk;
 
 use std::ffi::CString;
@@ -25,15 +24,13 @@ use howdah_files::OpenFile;
 use howdah_sys::open;
 use tokio::sync::oneshot;
 
-use self::budget::Budget;
-pub(crate) use self::budget::NoRoom;
 use self::disk::DiskThreads;
+use crate::budget::{Budget, BudgetUnit, FreeSpace, NoRoom};
 
 /// The temporary files of a front.
 pub(crate) struct Storage {
     folder: PathBuf,
     budget: Budget,
-    /// Files in place of bytes: each is an open one.
     files: Budget,
     disk: DiskThreads,
     report: ReportRefusal,
@@ -83,15 +80,13 @@ impl Storage {
         let folder = std::env::temp_dir();
         // No folder has a NUL in its name.
         let path = CString::new(folder.as_os_str().as_bytes()).unwrap_or_default();
-        let free: budget::FreeSpace = Box::new(move || howdah_sys::space::free(&path).ok());
+        let free: FreeSpace = Box::new(move || howdah_sys::space::free(&path).ok());
         let StorageLimits { total, sites, files } = limits;
-        // A site that is alone shares with no other.
-        let shares = vec![(sites.len() == 1).then_some(u64::MAX); sites.len()];
-        let files = Some(files.unwrap_or(u64::MAX));
+        let (files, takers) = (files.unwrap_or(u64::MAX), vec![true; sites.len()]);
         Storage {
             folder,
-            files: Budget::new(files, shares, Box::new(|| None)),
-            budget: Budget::new(total, sites, free),
+            files: Budget::of_descriptors(BudgetUnit::Files, files, &takers),
+            budget: Budget::of_bytes(total, sites, free),
             disk: DiskThreads::default(),
             report,
         }
@@ -266,8 +261,7 @@ impl StorageState {
     /// Counts the file, the first time that this is called.
     fn count(&self) -> Result<(), NoRoom> {
         if !self.is_counted.load(Ordering::Relaxed) {
-            let counted = self.storage.files.reserve(self.site, 1);
-            counted.map_err(NoRoom::of_files)?;
+            self.storage.files.reserve(self.site, 1)?;
             self.is_counted.store(true, Ordering::Relaxed);
         }
         Ok(())
@@ -418,7 +412,7 @@ mod tests {
             begun.map(|()| file)
         };
         let mut open: Vec<StoredFile> = (0..2).map(|_| begin(0).unwrap()).collect();
-        assert_eq!(begin(0).map(drop).unwrap_err(), NoRoom::SiteFiles);
+        assert_eq!(begin(0).map(drop).unwrap_err(), NoRoom::Site(BudgetUnit::Files));
         open.push(begin(1).expect("another site has room"));
         // A file that is there takes no more of them.
         open[0].write(1, vec![8]).map(drop).unwrap();
@@ -433,7 +427,7 @@ mod tests {
         let file = storage.file(1);
         assert!(file.write(0, vec![0; 6]).is_ok());
         let (bytes, no_room) = file.write(6, vec![7; 6]).unwrap_err();
-        assert_eq!((bytes, no_room), (vec![7; 6], NoRoom::Site));
+        assert_eq!((bytes, no_room), (vec![7; 6], NoRoom::Site(BudgetUnit::Bytes)));
         assert!(file.write(6, vec![0; 4]).is_ok());
     }
 }

@@ -79,7 +79,8 @@ pub(crate) struct Tunnel {
     pub(crate) idle_timeout: Duration,
     /// The upstream's name, for errors.
     pub(crate) name: String,
-    /// The tunnel's place among those that the site and the client may have.
+    /// The places of the tunnel and of its connection among those that the site and the client may
+    /// have.
     pub(crate) place: Box<dyn fmt::Debug>,
 }
 
@@ -153,11 +154,14 @@ pub(crate) async fn carry(
         }
     })
     .await;
+    let Carrier { upstream, up, down, is_closing, .. } = carrier;
+    // The descriptor is closed before its place is free.
+    drop(upstream);
     drop(place);
     CarriedTunnel {
-        received: carrier.up.moved,
-        sent: carrier.down.moved,
-        is_client_open: !carrier.up.has_ended || carrier.is_closing,
+        received: up.moved,
+        sent: down.moved,
+        is_client_open: !up.has_ended || is_closing,
         result: result.map_err(|side| match side {
             BrokenSide::Client(error) => PumpError::Client(error),
             BrokenSide::Upstream(error) => {

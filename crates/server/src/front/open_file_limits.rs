@@ -1,18 +1,23 @@
-//! The number of connections, cached files and temporary files that fit into the limit of open
-//! files.
+//! The number of connections, to upstreams as well, of cached files and of temporary files that fit
+//! into the limit of open files.
 
 use std::io;
 
 use howdah_config::Config;
 
+use crate::budget::{Budget, BudgetUnit};
+
 /// Connections and files that may be open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OpenFileLimits {
+    /// Connections of clients.
     pub(super) connections: usize,
     /// Files that each thread may keep open.
     pub(super) cached: usize,
     /// Temporary files of all requests. A connection of HTTP/2 or HTTP/3 may want a hundred.
     pub(super) stored: usize,
+    /// Connections to the upstreams of all sites, with those that wait for their next request.
+    pub(super) upstreams: usize,
     /// The limit of open files.
     limit: u64,
 }
@@ -29,7 +34,8 @@ const LEAST: usize = 16;
 
 impl OpenFileLimits {
     /// Divides the limit of open files, soft and hard. A connection has its socket, and one in four
-    /// may have a file besides.
+    /// may have a file besides. Where a site has upstreams, a connection may have another one to an
+    /// upstream, or a file.
     pub(super) fn of(
         config: &Config,
         threads: usize,
@@ -42,17 +48,30 @@ impl OpenFileLimits {
         let cached = usual.min(limit / (8 * threads));
         let pools = config.sites.iter().filter(|site| site.php.is_some()).count() as u64;
         let own = FRONT + threads * (THREAD + cached) + pools * POOL;
-        let fitting = limit.saturating_sub(own) / 5 * 4;
+        let free = limit.saturating_sub(own);
+        let (fitting, parts) = match config.sites.iter().any(|site| !site.upstreams.is_empty()) {
+            true => (free / 2, 4),
+            false => (free / 5 * 4, 2),
+        };
         let fitting = usize::try_from(fitting).unwrap_or(usize::MAX);
         let connections = config.limits.connections.min(fitting.max(LEAST));
-        let left = limit.saturating_sub(own + connections as u64);
+        let left = free.saturating_sub(connections as u64);
+        let part = |parts| usize::try_from(left / parts).unwrap_or(usize::MAX).max(LEAST);
         OpenFileLimits {
             connections,
             cached: cached as usize,
-            // The other half is for sockets to upstreams, and for files that are being sent.
-            stored: usize::try_from(left / 2).unwrap_or(usize::MAX).max(LEAST),
+            // As many are for files that are being sent.
+            stored: part(parts),
+            upstreams: part(2),
             limit,
         }
+    }
+
+    /// The places of connections to upstreams. A site gets half of what the others leave.
+    pub(super) fn upstream_places(&self, config: &Config) -> Budget {
+        let takers: Vec<bool> =
+            config.sites.iter().map(|site| !site.upstreams.is_empty()).collect();
+        Budget::of_descriptors(BudgetUnit::Connections, self.upstreams as u64, &takers)
     }
 
     /// Returns what the operator has to know where fewer connections fit than are configured.
@@ -73,24 +92,35 @@ impl OpenFileLimits {
 mod tests {
     use super::*;
 
-    fn limits(limit: u64) -> (OpenFileLimits, Option<String>) {
-        let text = "[[site]]\nroot = \"/srv\"\n";
-        let config = Config::parse(text, "test.toml").expect("the configuration is right");
+    const UPSTREAM: &str = "upstreams = [\"http://127.0.0.1:3000\"]\n";
+
+    fn limits(limit: u64, more: &str) -> (OpenFileLimits, Option<String>) {
+        let text = format!("[[site]]\nroot = \"/srv\"\n{more}");
+        let config = Config::parse(&text, "test.toml").expect("the configuration is right");
         let limits = OpenFileLimits::of(&config, 2, Ok((limit, limit)));
         (limits, limits.warning(&config))
     }
 
     #[test]
     fn what_is_configured_fits_into_a_usual_limit() {
-        let (room, warning) = limits(1 << 20);
-        assert_eq!((room.connections, room.cached, warning), (16_384, 512, None));
+        for more in ["", UPSTREAM] {
+            let (room, warning) = limits(1 << 20, more);
+            assert_eq!((room.connections, room.cached, warning), (16_384, 512, None));
+        }
+        // What the front asks the system for.
+        let (room, warning) = limits(3 * 16_384 + 1024 + 64, UPSTREAM);
+        assert_eq!((room.connections, warning), (16_384, None));
+        // A site that shares with one other has a third of them.
+        assert!(room.upstreams / 3 > 4096, "as many tunnels as a site has by default: {room:?}");
     }
 
     #[test]
     fn a_low_limit_leaves_room_for_all_that_a_connection_needs() {
-        for limit in [256, 1024, 4096, 20_000] {
-            let (room, warning) = limits(limit);
-            let needed = room.connections + room.stored + 2 * room.cached;
+        let limited = [256, 1024, 4096, 20_000].into_iter();
+        for (limit, more) in limited.flat_map(|limit| [(limit, ""), (limit, UPSTREAM)]) {
+            let (room, warning) = limits(limit, more);
+            let upstreams = if more.is_empty() { 0 } else { room.upstreams };
+            let needed = room.connections + room.stored + upstreams + 2 * room.cached;
             assert!(needed as u64 <= limit, "{limit}: {room:?}");
             assert!(room.connections >= LEAST && room.cached > 0, "{limit}: {room:?}");
             assert!(warning.is_some_and(|text| text.contains(&limit.to_string())));

@@ -16,6 +16,7 @@ use super::renewals::Renewals;
 use super::retirement::PoolRetirement;
 use super::site_reasons::SiteReasons;
 use crate::body::Storage;
+use crate::budget::Budget;
 use crate::crew::Crew;
 use crate::host::Passwords;
 use crate::log::{ErrorLog, LogWriter, SiteLogs};
@@ -93,6 +94,8 @@ pub(crate) struct FrontShared {
     pub(crate) quic: Option<Arc<PacketExchange>>,
     /// By site, the settings of TLS to its upstreams.
     pub(crate) upstream_tls: UpstreamSettings,
+    /// The places of connections to upstreams.
+    pub(crate) upstream_places: Arc<Budget>,
     /// The addresses of upstreams that have names.
     pub(crate) upstream_names: UpstreamNames,
 }

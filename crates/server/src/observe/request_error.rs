@@ -305,7 +305,12 @@ impl RequestError {
 
     /// An upstream did not answer correctly.
     pub(crate) fn upstream(situation: ErrorContext<'_>, error: &UpstreamError) -> RequestError {
-        situation.error(Culprit::Upstream, Some(error.status()), &error.to_string())
+        let culprit = if error.is_load() {
+            Culprit::Load
+        } else {
+            Culprit::Upstream
+        };
+        situation.error(culprit, Some(error.status()), &error.to_string())
     }
 
     /// A directive's message.

@@ -11,6 +11,7 @@
 //! [`Tunnel`](crate::body::Tunnel).
 
 mod connect;
+mod connection;
 mod kept;
 mod names;
 mod reply;
@@ -27,11 +28,12 @@ use howdah_http::{Content, Method, Request, ResponseHead, Status, Version, membe
 use howdah_site::{Ruled, Site};
 
 use super::script;
-use crate::body::{self, Body, BodySource, Duplex};
+use crate::body::{self, Body, BodySource};
 use crate::front::Thread;
 use crate::observe::{Phase, RequestError, RespondError};
 use crate::pipeline::{Head, RequestContext, Response, adjust};
 use connect::connect;
+use connection::UpstreamConnection;
 use kept::ConnectionHome;
 pub(crate) use kept::KeptConnections;
 pub(crate) use names::UpstreamNames;
@@ -201,6 +203,11 @@ impl UpstreamError {
     pub(crate) fn status(&self) -> Status {
         self.failure.status()
     }
+
+    /// Returns whether the upstream was not asked because the site has too many connections.
+    pub(crate) fn is_load(&self) -> bool {
+        matches!(self.failure, UpstreamFailure::NoRoom(_))
+    }
 }
 
 impl fmt::Display for UpstreamError {
@@ -244,8 +251,8 @@ async fn exchange(
     let mut kept = thread.kept().take(key);
     loop {
         let is_kept = kept.is_some();
-        let stream = match kept.take() {
-            Some(stream) => stream,
+        let connection = match kept.take() {
+            Some(connection) => connection,
             None if thread.kept().rests(key) => return Err(UpstreamFailure::Resting),
             None => connect_anew(thread, site, number).await?,
         };
@@ -258,7 +265,7 @@ async fn exchange(
         });
         let upload = Upload::new(Rc::clone(&request));
         let (name, patience) = (upstream.to_string(), settings.upstream_timeout);
-        let mut reply = Reply::new(name, stream, upload, patience, home);
+        let mut reply = Reply::new(name, connection, upload, patience, home);
         match reply.read_head(request.expected).await {
             Ok(head) => return Ok((head, reply)),
             Err(UpstreamFailure::Broken(_) | UpstreamFailure::Short)
@@ -268,21 +275,23 @@ async fn exchange(
     }
 }
 
-/// Makes a connection to the upstream with that number. One that cannot be reached is left alone
-/// for `upstream_retry`.
+/// Makes a connection to the upstream with that number, which takes a place before it has a
+/// descriptor. An upstream that cannot be reached is left alone for `upstream_retry`.
 async fn connect_anew(
     thread: &Rc<Thread>,
     site: &Site,
     number: usize,
-) -> Result<Box<dyn Duplex>, UpstreamFailure> {
+) -> Result<UpstreamConnection, UpstreamFailure> {
     let settings = site.config();
+    let places = &thread.shared.upstream_places;
+    let place = thread.kept().place(places, site.number()).map_err(UpstreamFailure::NoRoom)?;
     let tls = thread.shared.upstream_tls.get(site.number()).and_then(Option::as_ref);
     let names = &thread.shared.upstream_names;
     let connected = connect(settings, &settings.upstreams[number], tls, names).await;
     if let Err(UpstreamFailure::Unreachable(_) | UpstreamFailure::Unanswered) = connected {
         thread.kept().rest((site.number(), number), settings.upstream_retry);
     }
-    connected
+    Ok(UpstreamConnection { stream: connected?, place })
 }
 
 #[cfg(test)]

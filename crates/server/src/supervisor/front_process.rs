@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::process::ExitCode;
 use std::time::Instant;
 
+use howdah_config::Config;
 use howdah_sys::credentials::Identity;
 use howdah_sys::descriptor;
 use howdah_sys::process::{self, Pid};
@@ -135,9 +136,8 @@ fn child(start: FrontStart, identity: Option<&Identity>, parent: Pid, run: RunFr
 /// Sets the limits, the user and the signal handling of the front's process.
 fn settle(start: &FrontStart, identity: Option<&Identity>, parent: Pid) -> io::Result<()> {
     unprivileged::leave_signals_to_supervisor()?;
-    let connections = start.config.limits.connections as u64;
     // The front says where the limit is too low for what is configured.
-    let wanted = descriptors_for(connections, start.pools.len() as u64);
+    let wanted = descriptors_for(&start.config, start.pools.len() as u64);
     let limit = process::raise_descriptor_limit(wanted)?;
     // Later, with threads, many new connections at once would stop all event loops for
     // milliseconds. Without memory for the table, the kernel tries again when there are that many.
@@ -160,10 +160,12 @@ fn settle(start: &FrontStart, identity: Option<&Identity>, parent: Pid) -> io::R
 /// pools' sockets.
 const OWN_DESCRIPTORS: u64 = 1024;
 
-/// A connection has its socket, and at times a file.
-fn descriptors_for(connections: u64, pools: u64) -> u64 {
-    connections
-        .saturating_mul(2)
+/// A connection has its socket, and at times a file. Where sites have upstreams, a connection may
+/// have one to an upstream besides.
+fn descriptors_for(config: &Config, pools: u64) -> u64 {
+    let has_upstreams = config.sites.iter().any(|site| !site.upstreams.is_empty());
+    (config.limits.connections as u64)
+        .saturating_mul(if has_upstreams { 3 } else { 2 })
         .saturating_add(OWN_DESCRIPTORS)
         .saturating_add(pools.saturating_mul(64))
 }

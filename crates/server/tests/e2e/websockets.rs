@@ -1,6 +1,7 @@
 //! WebSockets that a rule hands on to an upstream (`[P]`): RFC 6455 over HTTP/1.1, TLS,
 //! HTTP/2 and HTTP/3.
 
+mod descriptors;
 mod encrypted;
 mod http2;
 mod http3;

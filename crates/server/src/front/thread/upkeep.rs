@@ -21,7 +21,7 @@ impl Thread {
         self.watches.sweep();
         self.store().forget_evicted();
         self.follow_evictions();
-        self.kept.sweep(now, self.is_draining());
+        self.kept.sweep(now, self.is_draining(), &self.shared.upstream_places);
         self.look_at_requests();
         if self.number == 0 {
             self.shared.log.report_repeats(now);

@@ -14,9 +14,11 @@ use tokio::io::AsyncRead;
 use tokio::time::{Sleep, sleep};
 
 use super::UpstreamError;
+use super::connection::UpstreamConnection;
 use super::kept::ConnectionHome;
 use super::upload::{Upload, UploadError};
-use crate::body::{AvailableContent, BodySource, Duplex, SourceError, Trailers, Tunnel};
+use crate::body::{AvailableContent, BodySource, SourceError, Trailers, Tunnel};
+use crate::budget::NoRoom;
 use crate::net::{Buffer, Piece};
 
 /// The most bytes of a response's field lines, and the most lines. Beyond: 502. The same limits
@@ -40,6 +42,8 @@ pub(super) enum UpstreamFailure {
     Unanswered,
     /// The connection could not be made a moment ago, and is not tried.
     Resting,
+    /// No connection may be made.
+    NoRoom(NoRoom),
     /// TLS could not be begun. The text says why and what to do.
     Handshake(String),
     /// The connection broke.
@@ -62,7 +66,8 @@ impl UpstreamFailure {
         match self {
             UpstreamFailure::Unreachable(_)
             | UpstreamFailure::Unanswered
-            | UpstreamFailure::Resting => Status::SERVICE_UNAVAILABLE,
+            | UpstreamFailure::Resting
+            | UpstreamFailure::NoRoom(_) => Status::SERVICE_UNAVAILABLE,
             UpstreamFailure::Handshake(_)
             | UpstreamFailure::Broken(_)
             | UpstreamFailure::Short
@@ -84,6 +89,7 @@ impl fmt::Display for UpstreamFailure {
             UpstreamFailure::Resting => f.write_str(
                 "it could not be reached a moment ago, and is tried again after `upstream_retry`",
             ),
+            UpstreamFailure::NoRoom(no_room) => write!(f, "it is not asked: {no_room}"),
             UpstreamFailure::Handshake(why) => f.write_str(why),
             UpstreamFailure::Broken(error) => write!(f, "its connection broke: {error}"),
             UpstreamFailure::Short => {
@@ -126,7 +132,7 @@ pub(super) struct Reply {
     /// The upstream's name, for the log.
     name: String,
     /// `None` after the end of a response whose connection is kept.
-    stream: Option<Box<dyn Duplex>>,
+    connection: Option<UpstreamConnection>,
     /// The part of the request that was not sent yet; `None`: nothing is sent any more.
     upload: Option<Upload>,
     /// The destination of the connection at the end of the response; `None`: it is closed.
@@ -179,17 +185,17 @@ impl fmt::Debug for Reply {
 }
 
 impl Reply {
-    /// Returns the response to what `upload` sends over `stream`, which `home` takes back.
+    /// Returns the response to what `upload` sends over `connection`, which `home` takes back.
     pub(super) fn new(
         name: String,
-        stream: Box<dyn Duplex>,
+        connection: UpstreamConnection,
         upload: Upload,
         patience: Duration,
         home: Option<ConnectionHome>,
     ) -> Reply {
         Reply {
             name,
-            stream: Some(stream),
+            connection: Some(connection),
             upload: Some(upload),
             home,
             input: Buffer::default(),
@@ -215,11 +221,11 @@ impl Reply {
     /// # Errors
     /// The request's content cannot be read.
     fn send_more(&mut self, context: &mut Context<'_>) -> Result<(), UpstreamFailure> {
-        let (Some(upload), Some(stream)) = (&mut self.upload, &mut self.stream) else {
+        let (Some(upload), Some(connection)) = (&mut self.upload, &mut self.connection) else {
             return Ok(());
         };
         let before = upload.sent();
-        let polled = upload.poll(&mut **stream, context);
+        let polled = upload.poll(&mut *connection.stream, context);
         if upload.sent() > before || upload.waits_for_disk() {
             self.silence = None;
         }
@@ -240,9 +246,10 @@ impl Reply {
     /// Reads once; 0 bytes are the end. Meanwhile the rest of the request is sent.
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, UpstreamFailure>> {
         self.send_more(context)?;
-        let (input, Some(stream)) = (&mut self.input, &mut self.stream) else {
+        let (input, Some(connection)) = (&mut self.input, &mut self.connection) else {
             return Poll::Ready(Ok(0));
         };
+        let stream = &mut connection.stream;
         let filled = input.poll_fill(|room| Pin::new(stream).poll_read(context, room));
         if let Poll::Ready(filled) = filled {
             self.silence = None;
@@ -334,12 +341,13 @@ impl Reply {
         idle_timeout: Duration,
         place: Box<dyn fmt::Debug>,
     ) -> Option<Tunnel> {
+        let connection = self.connection?;
         Some(Tunnel {
             received: self.input.bytes().to_vec(),
-            stream: self.stream?,
+            stream: connection.stream,
             idle_timeout,
             name: self.name,
-            place,
+            place: Box::new((place, connection.place)),
         })
     }
 
@@ -350,11 +358,11 @@ impl Reply {
         if !matches!(self.left, Left::Length(0)) || self.ready != (0, 0) {
             return;
         }
-        let (stream, home, upload) = (self.stream.take(), self.home.take(), self.upload.take());
-        if let (Some(stream), Some(home), None, true) =
-            (stream, home, upload, self.input.is_empty())
+        let (home, upload) = (self.home.take(), self.upload.take());
+        if let (Some(connection), Some(home), None, true) =
+            (self.connection.take(), home, upload, self.input.is_empty())
         {
-            home.take_back(stream);
+            home.take_back(connection);
         }
     }
 

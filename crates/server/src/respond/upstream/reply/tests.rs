@@ -1,8 +1,11 @@
 use std::rc::Rc;
+use std::sync::Arc;
 
+use super::super::connection::ConnectionPlace;
 use super::super::upload::ForwardedRequest;
 use super::*;
-use crate::body::ReceivedContent;
+use crate::body::{Duplex, ReceivedContent};
+use crate::budget::{Budget, BudgetUnit};
 
 impl Duplex for tokio::io::Join<io::Cursor<Vec<u8>>, tokio::io::Sink> {}
 
@@ -11,7 +14,11 @@ fn read(response: &str, expected: Expected) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let response = io::Cursor::new(response.as_bytes().to_vec());
-        let stream = Box::new(tokio::io::join(response, tokio::io::sink()));
+        let places = Arc::new(Budget::of_descriptors(BudgetUnit::Connections, 1, &[true]));
+        let connection = UpstreamConnection {
+            stream: Box::new(tokio::io::join(response, tokio::io::sink())),
+            place: ConnectionPlace::take(&places, 0).unwrap(),
+        };
         let request = ForwardedRequest {
             head: Vec::new(),
             content: ReceivedContent::Memory(Vec::new()),
@@ -19,7 +26,7 @@ fn read(response: &str, expected: Expected) -> String {
             expected,
         };
         let upload = Upload::new(Rc::new(request));
-        let mut reply = Reply::new(String::new(), stream, upload, Duration::from_secs(5), None);
+        let mut reply = Reply::new(String::new(), connection, upload, Duration::from_secs(5), None);
         let mut interim = String::new();
         let head = loop {
             match reply.read_head(expected).await {

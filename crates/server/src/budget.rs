@@ -1,17 +1,19 @@
-//! The budgets of temporary files: bytes of all files together, and of each site's.
+//! Budgets of what all sites share: bytes of temporary files, and descriptors.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Returns the free bytes of the file system; `None` if it does not tell.
-pub(super) type FreeSpace = Box<dyn Fn() -> Option<u64> + Send + Sync>;
+pub(crate) type FreeSpace = Box<dyn Fn() -> Option<u64> + Send + Sync>;
 
 /// The time that a measured free space is used.
 const MEASURED: Duration = Duration::from_secs(1);
 
-/// The bytes that are counted, and their limits. All threads count with atomic additions.
-pub(super) struct Budget {
+/// The things that are counted, of all sites and of each one, and their limits. All threads count
+/// with atomic additions.
+pub(crate) struct Budget {
+    of: BudgetUnit,
     /// The configured limit; `None` where it follows from the free space.
     configured: Option<u64>,
     limit: AtomicU64,
@@ -30,45 +32,50 @@ struct SiteBudget {
     used: AtomicU64,
 }
 
+/// The things that a budget counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BudgetUnit {
+    /// Bytes of temporary files.
+    Bytes,
+    /// Temporary files: each is an open one.
+    Files,
+    /// Connections to upstreams.
+    Connections,
+}
+
 /// The budget that has no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoRoom {
     /// The one of the site.
-    Site,
+    Site(BudgetUnit),
     /// The one of all sites together.
-    Total,
-    /// The site's share of the files that may be open.
-    SiteFiles,
-    /// All files that may be open.
-    TotalFiles,
-}
-
-impl NoRoom {
-    /// The same for a budget of files.
-    pub(super) fn of_files(self) -> NoRoom {
-        match self {
-            NoRoom::Site | NoRoom::SiteFiles => NoRoom::SiteFiles,
-            NoRoom::Total | NoRoom::TotalFiles => NoRoom::TotalFiles,
-        }
-    }
+    Total(BudgetUnit),
 }
 
 impl fmt::Display for NoRoom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            NoRoom::Site => {
+            NoRoom::Site(BudgetUnit::Bytes) => {
                 "the site's temporary files have as many bytes as its `spill_total` allows"
             }
-            NoRoom::Total => {
+            NoRoom::Total(BudgetUnit::Bytes) => {
                 "the temporary files of all sites have as many bytes as `spill_total` of \
                  `[limits]` allows"
             }
-            NoRoom::SiteFiles => {
+            NoRoom::Site(BudgetUnit::Files) => {
                 "the site has as many temporary files as its share of the limit of open files \
                  (`ulimit -n`)"
             }
-            NoRoom::TotalFiles => {
+            NoRoom::Total(BudgetUnit::Files) => {
                 "there are as many temporary files as the limit of open files (`ulimit -n`) allows"
+            }
+            NoRoom::Site(BudgetUnit::Connections) => {
+                "the site has as many connections to its upstreams as its share of the limit of \
+                 open files (`ulimit -n`)"
+            }
+            NoRoom::Total(BudgetUnit::Connections) => {
+                "there are as many connections to upstreams as the limit of open files (`ulimit \
+                 -n`) allows"
             }
         })
     }
@@ -86,9 +93,22 @@ impl fmt::Debug for Budget {
 impl Budget {
     /// A budget with the limits `total`, `None` for half of what is `free`, and `sites`, `None` for
     /// half of what the others leave.
-    pub(super) fn new(total: Option<u64>, sites: Vec<Option<u64>>, free: FreeSpace) -> Budget {
+    pub(crate) fn of_bytes(total: Option<u64>, sites: Vec<Option<u64>>, free: FreeSpace) -> Budget {
+        Budget::new(BudgetUnit::Bytes, total, sites, free)
+    }
+
+    /// A budget of `total` descriptors. `takers` says of each site whether the site takes any: one
+    /// that is alone shares with no other.
+    pub(crate) fn of_descriptors(of: BudgetUnit, total: u64, takers: &[bool]) -> Budget {
+        let is_shared = takers.iter().filter(|takes| **takes).count() > 1;
+        let shares = vec![(!is_shared).then_some(u64::MAX); takers.len()];
+        Budget::new(of, Some(total), shares, Box::new(|| None))
+    }
+
+    fn new(of: BudgetUnit, total: Option<u64>, sites: Vec<Option<u64>>, free: FreeSpace) -> Budget {
         let site = |limit| SiteBudget { limit, ..SiteBudget::default() };
         let budget = Budget {
+            of,
             configured: total,
             limit: AtomicU64::new(total.unwrap_or(0)),
             used: AtomicU64::new(0),
@@ -101,51 +121,60 @@ impl Budget {
         budget
     }
 
-    /// Counts `bytes` more of a site's files.
+    /// Counts `number` more of a site's.
     ///
     /// # Errors
     /// A budget has no room; nothing was counted.
-    pub(super) fn reserve(&self, site: usize, bytes: u64) -> Result<(), NoRoom> {
+    pub(crate) fn reserve(&self, site: usize, number: u64) -> Result<(), NoRoom> {
         let limit = self.limit.load(Ordering::Relaxed);
-        let used = self.used.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        let used = self.used.fetch_add(number, Ordering::Relaxed).saturating_add(number);
         let Some(site) = self.sites.get(site) else {
-            return self.refuse_unless(used <= limit, None, bytes, NoRoom::Total);
+            return self.refuse_unless(used <= limit, None, number, NoRoom::Total(self.of));
         };
-        let own = site.used.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-        self.refuse_unless(used <= limit, Some(site), bytes, NoRoom::Total)?;
+        let own = site.used.fetch_add(number, Ordering::Relaxed).saturating_add(number);
+        self.refuse_unless(used <= limit, Some(site), number, NoRoom::Total(self.of))?;
         // Twice as much is left for the others: however many sites take all they may, the next one
         // finds room.
         let most = site.limit.unwrap_or((limit - used) / 2);
-        self.refuse_unless(own <= most, Some(site), bytes, NoRoom::Site)
+        self.refuse_unless(own <= most, Some(site), number, NoRoom::Site(self.of))
+    }
+
+    /// Returns whether the site could have one more now.
+    pub(crate) fn has_room(&self, site: usize) -> bool {
+        let has_room = self.reserve(site, 1).is_ok();
+        if has_room {
+            self.give_back(site, 1);
+        }
+        has_room
     }
 
     fn refuse_unless(
         &self,
         has_room: bool,
         site: Option<&SiteBudget>,
-        bytes: u64,
+        number: u64,
         no_room: NoRoom,
     ) -> Result<(), NoRoom> {
         if has_room {
             return Ok(());
         }
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        self.used.fetch_sub(number, Ordering::Relaxed);
         if let Some(site) = site {
-            site.used.fetch_sub(bytes, Ordering::Relaxed);
+            site.used.fetch_sub(number, Ordering::Relaxed);
         }
         Err(no_room)
     }
 
-    /// Counts `bytes` no longer.
-    pub(super) fn give_back(&self, site: usize, bytes: u64) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    /// Counts `number` of a site's no longer.
+    pub(crate) fn give_back(&self, site: usize, number: u64) {
+        self.used.fetch_sub(number, Ordering::Relaxed);
         if let Some(site) = self.sites.get(site) {
-            site.used.fetch_sub(bytes, Ordering::Relaxed);
+            site.used.fetch_sub(number, Ordering::Relaxed);
         }
     }
 
     /// Returns whether [`Budget::refresh`] would measure.
-    pub(super) fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         self.configured.is_none() && self.milliseconds() >= self.due.load(Ordering::Relaxed)
     }
 
@@ -155,7 +184,7 @@ impl Budget {
 
     /// Measures the free space, where the limit follows from it and was not measured within the
     /// last second. The files may take half of what is free without them. May wait for the disk.
-    pub(super) fn refresh(&self) {
+    pub(crate) fn refresh(&self) {
         if self.configured.is_some() {
             return;
         }
@@ -173,26 +202,27 @@ impl Budget {
         }
     }
 
-    /// Returns the limit and the bytes that are counted.
-    pub(super) fn usage(&self) -> (u64, u64) {
+    /// Returns the limit and what is counted.
+    pub(crate) fn usage(&self) -> (u64, u64) {
         (self.limit.load(Ordering::Relaxed), self.used.load(Ordering::Relaxed))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::BudgetUnit::Bytes;
     use super::*;
 
     fn budget(total: Option<u64>, sites: &[Option<u64>], free: u64) -> Budget {
-        Budget::new(total, sites.to_vec(), Box::new(move || Some(free)))
+        Budget::of_bytes(total, sites.to_vec(), Box::new(move || Some(free)))
     }
 
     #[test]
     fn a_site_takes_what_it_may_and_no_more() {
         let budget = budget(Some(100), &[Some(30), Some(90)], 0);
         assert_eq!(budget.reserve(0, 30), Ok(()));
-        assert_eq!(budget.reserve(0, 1), Err(NoRoom::Site));
-        assert_eq!(budget.reserve(1, 71), Err(NoRoom::Total));
+        assert_eq!(budget.reserve(0, 1), Err(NoRoom::Site(Bytes)));
+        assert_eq!(budget.reserve(1, 71), Err(NoRoom::Total(Bytes)));
         assert_eq!(budget.reserve(1, 70), Ok(()));
         assert_eq!(budget.usage(), (100, 100));
         budget.give_back(0, 30);
@@ -219,7 +249,7 @@ mod tests {
         let budget = budget(None, &[Some(u64::MAX)], 1000);
         assert_eq!(budget.usage(), (500, 0));
         assert_eq!(budget.reserve(0, 500), Ok(()));
-        assert_eq!(budget.reserve(0, 1), Err(NoRoom::Total));
+        assert_eq!(budget.reserve(0, 1), Err(NoRoom::Total(Bytes)));
     }
 
     #[test]

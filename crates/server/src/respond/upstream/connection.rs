@@ -1,0 +1,46 @@
+//! A connection to an upstream, which has a place among all of them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::body::Duplex;
+use crate::budget::{Budget, NoRoom};
+
+/// A connection to an upstream. Its descriptor is closed before its place is given back.
+pub(super) struct UpstreamConnection {
+    pub(super) stream: Box<dyn Duplex>,
+    pub(super) place: ConnectionPlace,
+}
+
+/// The place of a connection among those that its site and all sites may have to upstreams, until
+/// dropped.
+#[derive(Debug)]
+pub(super) struct ConnectionPlace {
+    places: Arc<Budget>,
+    site: usize,
+}
+
+impl ConnectionPlace {
+    /// Takes a place for the site with this number.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(super) fn take(places: &Arc<Budget>, site: usize) -> Result<ConnectionPlace, NoRoom> {
+        places.reserve(site, 1)?;
+        Ok(ConnectionPlace { places: Arc::clone(places), site })
+    }
+}
+
+impl Drop for ConnectionPlace {
+    fn drop(&mut self) {
+        self.places.give_back(self.site, 1);
+    }
+}
+
+impl fmt::Debug for UpstreamConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UpstreamConnection")
+            .field("place", &self.place)
+            .finish_non_exhaustive()
+    }
+}
