@@ -1,6 +1,7 @@
 //! A connection's input buffer: bytes that were received and not used yet.
 
 use std::io;
+use std::ops::Range;
 use std::task::{Poll, ready};
 
 use tokio::io::ReadBuf;
@@ -34,6 +35,13 @@ impl Buffer {
         if self.start == self.end {
             self.clear();
         }
+    }
+
+    /// Moves unused bytes to an earlier place among them.
+    pub(crate) fn bring_forward(&mut self, bytes: Range<usize>, to: usize) {
+        debug_assert!(to <= bytes.start);
+        let start = self.start;
+        self.bytes.copy_within(start + bytes.start..start + bytes.end, start + to);
     }
 
     /// Removes all bytes and keeps the memory.

@@ -145,6 +145,8 @@ pub(super) struct Reply {
     /// Bytes of content at the beginning of `input`, and bytes of framing behind them.
     ready: (usize, usize),
     left: Left,
+    /// The reason why nothing follows the content in `ready`.
+    failure: Option<UpstreamFailure>,
     /// The fields behind the content go here; `None` where nobody wants them.
     trailers: Option<Trailers>,
     /// The request was a HEAD: the content's length is in the head alone.
@@ -203,6 +205,7 @@ impl Reply {
             interim: 0,
             ready: (0, 0),
             left: Left::All,
+            failure: None,
             trailers: None,
             is_head: false,
             patience,
@@ -369,6 +372,9 @@ impl Reply {
     /// Finds the next content. Afterwards `ready` is its length; 0 is the end.
     fn poll_content(&mut self, context: &mut Context<'_>) -> Poll<Result<(), UpstreamFailure>> {
         while self.ready.0 == 0 && !matches!(self.left, Left::Length(0)) {
+            if let Some(failure) = self.failure.take() {
+                return Poll::Ready(Err(failure));
+            }
             if self.input.is_empty() && ready!(self.poll_fill(context))? == 0 {
                 if !matches!(self.left, Left::All) {
                     return Poll::Ready(Err(UpstreamFailure::Short));
@@ -384,29 +390,48 @@ impl Reply {
                     *left -= length as u64;
                     self.ready = (length, 0);
                 }
-                Left::Chunks(decoder) => {
-                    let decoded = decoder.decode(there);
-                    let decoded = decoded.map_err(refused)?;
-                    if decoded.done {
-                        if let (Some(place), Some(fields)) =
-                            (&self.trailers, decoder.take_trailers())
-                        {
-                            place.set(fields);
-                        }
-                        self.left = Left::Length(0);
-                    }
-                    let (data, consumed) = (decoded.data, decoded.consumed);
-                    if data.is_empty() {
-                        self.input.consume(consumed);
-                    } else {
-                        self.input.consume(data.start);
-                        self.ready = (data.len(), consumed - data.end);
-                    }
-                }
+                Left::Chunks(_) => self.gather(),
             }
         }
         self.settle();
         Poll::Ready(Ok(()))
+    }
+
+    /// Finds the content of all chunks that have come, and puts it together: an upstream that
+    /// divides its content into single bytes causes no more writes than any other.
+    fn gather(&mut self) {
+        let Left::Chunks(decoder) = &mut self.left else {
+            return;
+        };
+        let (mut length, mut passed) = (0, 0);
+        let mut is_done = false;
+        while !is_done && passed < self.input.bytes().len() {
+            let decoded = match decoder.decode(&self.input.bytes()[passed..]) {
+                Ok(decoded) => decoded,
+                Err(refusal) => {
+                    self.failure = Some(refused(refusal));
+                    break;
+                }
+            };
+            let data = decoded.data;
+            is_done = decoded.done;
+            if length == 0 {
+                // The first content stays where it is.
+                self.input.consume(data.start);
+                passed = decoded.consumed - data.start;
+            } else {
+                self.input.bring_forward(passed + data.start..passed + data.end, length);
+                passed += decoded.consumed;
+            }
+            length += data.len();
+        }
+        self.ready = (length, passed - length);
+        if is_done {
+            if let (Some(place), Some(fields)) = (&self.trailers, decoder.take_trailers()) {
+                place.set(fields);
+            }
+            self.left = Left::Length(0);
+        }
     }
 }
 

@@ -11,6 +11,15 @@ impl Duplex for tokio::io::Join<io::Cursor<Vec<u8>>, tokio::io::Sink> {}
 
 /// Reads a response. Returns its status and content, or the failure.
 fn read(response: &str, expected: Expected) -> String {
+    let mut read = read_in_pieces(response, expected);
+    while let Some((start, end)) = read.find('[').zip(read.find(']')) {
+        read.replace_range(start..=end, "");
+    }
+    read
+}
+
+/// As [`read`]. The number of pieces in brackets follows the content.
+fn read_in_pieces(response: &str, expected: Expected) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let response = io::Cursor::new(response.as_bytes().to_vec());
@@ -38,26 +47,47 @@ fn read(response: &str, expected: Expected) -> String {
             }
         };
         let mut content = Vec::new();
-        loop {
+        let mut pieces = 0;
+        let failure = loop {
             match poll_fn(|context| reply.poll_available(context)).await {
-                Ok(available) if available.bytes == 0 => break,
+                Ok(available) if available.bytes == 0 => break String::new(),
                 Ok(available) => {
                     let start = content.len();
                     content.resize(start + available.bytes, 0);
                     reply.piece().read(&mut content[start..]).unwrap();
                     reply.consume(available.bytes);
+                    pieces += 1;
                 }
-                Err(SourceError::Upstream(error)) => {
-                    content.extend_from_slice(format!(" ({})", error.failure).as_bytes());
-                    break;
-                }
+                Err(SourceError::Upstream(error)) => break format!(" ({})", error.failure),
                 Err(error) => panic!("{error:?}"),
             }
-        }
+        };
         let fields: Vec<&[u8]> = head.fields.iter().map(|(name, _)| name).collect();
         let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        format!("{interim}{} {}: {}", head.status, shown(&fields.join(&b","[..])), shown(&content))
+        format!(
+            "{interim}{} {}: {}[{pieces}]{failure}",
+            head.status,
+            shown(&fields.join(&b","[..])),
+            shown(&content)
+        )
     })
+}
+
+#[test]
+fn chunks_that_come_together_are_one_piece() {
+    let chunks = "1\r\nx\r\n".repeat(1000);
+    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let content = "x".repeat(1000);
+    for (end, expected) in [
+        ("0\r\n\r\n", format!("200 : {content}[1]")),
+        ("3\r\nabc\r\n0\r\nT: u\r\n\r\n", format!("200 : {content}abc[1]")),
+        // What came before the mistake is sent.
+        ("z", format!("200 : {content}[1] (its response is malformed: ")),
+        ("", format!("200 : {content}[1] (it closed the connection")),
+    ] {
+        let read = read_in_pieces(&format!("{head}{chunks}{end}"), Expected::Content);
+        assert!(read.starts_with(&expected), "{end:?}: {read}");
+    }
 }
 
 #[test]
