@@ -7,6 +7,7 @@
 //! tasks        one for each request that is served, used again for the next ones
 //! stream       a request's stream, served by `streams`
 //! sink         the response's content (body::Sink)
+//! settings     the limits of a connection
 //! outbox       content that the crate holds, and whose turn it is
 //! ```
 //! All of them run on the connection's thread. Content is taken from its source only while the
@@ -15,6 +16,7 @@
 
 mod connection;
 mod outbox;
+mod settings;
 mod sink;
 mod stream;
 mod tasks;

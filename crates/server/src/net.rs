@@ -20,7 +20,8 @@ mod turn;
 pub(crate) use self::accept::{AcceptErrors, AcceptTurn, ThreadConnection};
 pub(crate) use self::buffer::Buffer;
 pub(crate) use self::clients::{
-    Clients, CountedConnection, FilterMemory, HeldMemory, TooManyTunnels, client_address,
+    ClientStreams, Clients, CountedConnection, FilterMemory, HeldMemory, TooManyTunnels,
+    client_address,
 };
 pub(crate) use self::deadline::{DeadlineWatches, SWEEP, Watch, task_waker};
 pub(crate) use self::encrypted::EncryptedTransport;

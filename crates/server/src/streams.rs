@@ -84,6 +84,10 @@ pub(crate) trait Stream {
         priority: ResponsePriority,
     ) -> Result<Self::Sink<'_>, StreamGone>;
 
+    /// Counts the head of a response that has ended, by its bytes, in the client's account for as
+    /// long as the protocol's library holds it.
+    fn hold_head(&self, bytes: usize);
+
     /// Returns whether the client is certainly gone. Wakes `context` when that changes.
     fn poll_broken(&self, context: &mut Context<'_>) -> bool;
 

@@ -117,10 +117,12 @@ section! {
         /// the client, with those of their compressors. Beyond it further content goes to temporary
         /// files, whatever its length, and is not compressed; with 0 at once. Heads of more than
         /// 4 KB over HTTP/2 and HTTP/3, of requests and of responses, count as well where it is
-        /// 1 MB or more; beyond it such a request is given up.
+        /// 1 MB or more; beyond it such a request is given up. As many requests of the client may
+        /// be open, over all its connections of HTTP/2 and HTTP/3, as it has 16 KB, and at least
+        /// 1,024; further ones are refused, and the client may send them again.
         client_memory ("client_memory"): usize as Size<usize> = 16 << 20,
-            "256 responses of 64 KB. A client that opens thousands of streams and reads none of \
-             them takes no more.";
+            "256 responses of 64 KB, or 1,024 requests that wait. A client that opens thousands \
+             of streams and reads none of them takes twice as much at most.";
         /// Bytes of one response to a slow reader that are held in a temporary file; 0 is no file.
         /// Beyond it the script waits for its reader.
         spill_file ("spill_file"): u64 as Size<u64> = 1 << 30,

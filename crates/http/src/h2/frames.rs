@@ -271,7 +271,7 @@ pub const PER_WINDOW_UPDATE: u64 = 1024;
 pub(super) const HEADER: usize = 9;
 
 // Kinds of frames (RFC 9113 §6).
-const DATA: u8 = 0;
+pub(super) const DATA: u8 = 0;
 pub(super) const HEADERS: u8 = 1;
 pub(super) const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
@@ -285,8 +285,10 @@ const PRIORITY_UPDATE: u8 = 0x10;
 /// Bytes of the number of a stream.
 const STREAM: usize = 4;
 
+/// Nothing follows on the stream.
+pub(super) const END_STREAM: u8 = 1;
 /// END_STREAM or END_HEADERS: a frame without a byte may be needed for it.
-const END: u8 = 1 | 4;
+const END: u8 = END_STREAM | 4;
 const ACK: u8 = 1;
 
 #[cfg(test)]

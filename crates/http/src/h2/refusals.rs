@@ -2,11 +2,12 @@
 //!
 //! A library that refuses a request tells nobody but the client: with RST_STREAM beyond the allowed
 //! streams, with a response of its own where the head is too large, with GOAWAY where it ends the
-//! connection. The meter reads the headers of the frames as they pass.
+//! connection. The meter reads the headers of the frames as they pass. So it also knows how many
+//! streams the server has ended on the wire, which the library tells nobody either.
 
 use std::collections::VecDeque;
 
-use super::frames::{GOAWAY, HEADER, HEADERS, RST_STREAM};
+use super::frames::{DATA, END_STREAM, GOAWAY, HEADER, HEADERS, RST_STREAM};
 
 /// Counts the requests that are refused on one connection.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct RefusalMeter {
     /// Older streams whose requests were not taken, the oldest first.
     passed: VecDeque<u32>,
     refusals: Refusals,
+    /// Frames that have ended a stream, since they were last taken.
+    ended: u64,
     /// The debug data of the last GOAWAY.
     farewell: Vec<u8>,
 }
@@ -44,6 +47,7 @@ impl Default for RefusalMeter {
             newest: 0,
             passed: VecDeque::new(),
             refusals: Refusals::default(),
+            ended: 0,
             farewell: Vec::new(),
         }
     }
@@ -88,6 +92,12 @@ impl RefusalMeter {
         std::mem::take(&mut self.refusals)
     }
 
+    /// Returns the number of frames since the last call that have ended a stream: with END_STREAM
+    /// (RFC 9113 §6), or RST_STREAM.
+    pub fn take_ended(&mut self) -> u64 {
+        std::mem::take(&mut self.ended)
+    }
+
     /// Returns the debug data of the last GOAWAY (RFC 9113 §6.8): its first bytes.
     pub fn farewell(&self) -> &[u8] {
         &self.farewell
@@ -114,6 +124,10 @@ impl RefusalMeter {
     /// Looks at the begin of a frame.
     fn look(&mut self) {
         let (header, payload) = self.begin[..self.filled].split_at(HEADER);
+        self.ended += u64::from(match header[KIND] {
+            DATA | HEADERS => header[FLAGS] & END_STREAM != 0,
+            kind => kind == RST_STREAM,
+        });
         match (header[KIND], payload) {
             (RST_STREAM, payload) if payload == REFUSED_STREAM.to_be_bytes() => {
                 self.refusals.streams += 1;
@@ -146,6 +160,8 @@ impl RefusalMeter {
 const MOST_PASSED: usize = 256;
 /// The place of the kind in a header.
 const KIND: usize = 3;
+/// The place of the flags.
+const FLAGS: usize = 4;
 /// Bytes of an error code.
 const CODE: usize = 4;
 /// Bytes of GOAWAY before its debug data.
@@ -182,6 +198,30 @@ mod tests {
             frames.concat().chunks(step).for_each(|part| meter.read(part));
             let expected = Refusals { streams: 2, answered: 0 };
             assert_eq!((meter.take(), meter.take()), (expected, Refusals::default()), "{step}");
+        }
+    }
+
+    #[test]
+    fn counts_the_streams_that_have_ended_on_the_wire() {
+        let with_flags = |kind: u8, flags: u8| {
+            let mut frame = frame(kind, 1, b"12345");
+            frame[FLAGS] = flags;
+            frame
+        };
+        let frames = [
+            with_flags(HEADERS, 4),
+            with_flags(DATA, 0),
+            with_flags(DATA, END_STREAM),
+            with_flags(HEADERS, 4 | END_STREAM),
+            // An answer to SETTINGS, and to PING.
+            with_flags(4, 1),
+            with_flags(6, 1),
+            frame(RST_STREAM, 1, &[0, 0, 0, 8]),
+        ];
+        for step in [1, 5, usize::MAX] {
+            let mut meter = RefusalMeter::default();
+            frames.concat().chunks(step).for_each(|part| meter.read(part));
+            assert_eq!((meter.take_ended(), meter.take_ended()), (3, 0), "{step}");
         }
     }
 

@@ -16,12 +16,12 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use ::h2::server::{Builder, SendResponse};
+use ::h2::server::SendResponse;
 use ::h2::{Reason, RecvStream};
-use howdah_config::Http2;
-use howdah_http::h2::{ExceededLimit, FrameLimits, Refusals};
+use howdah_http::h2::{ExceededLimit, Refusals};
 
-use super::outbox::{CHUNK, Chunk, Outbox};
+use super::outbox::{Chunk, Outbox};
+use super::settings::{builder, limits};
 use super::tasks::{self, Job};
 use super::wire::{Io, LINGER, Wire};
 use crate::front::Thread;
@@ -30,11 +30,9 @@ use crate::net::{Peer, TimedTransport, Transport, Watch, task_waker};
 use crate::observe::LIBRARY;
 use crate::streams::{OpenRequests, PriorityUpdates};
 
-/// Short DATA frames of a connection that may wait to be read, as short messages of a WebSocket do
-/// that come together. The library ends the connection beyond them: each takes [`SMALL_FRAME`]
-/// bytes of memory. A smaller number would be met before anybody had time to read.
-const SMALL_FRAMES: usize = 64 * 1024;
-const SMALL_FRAME: usize = 256;
+/// Requests that were refused because the client has too many open, and whose refusals it does not
+/// read. Beyond them its connection is closed: the library holds each of them.
+const MOST_REFUSALS: u64 = 16;
 
 /// The state that the streams of a connection share.
 pub(super) struct H2Shared {
@@ -42,8 +40,11 @@ pub(super) struct H2Shared {
     /// The client, or the trusted proxy that the connection belongs to.
     pub(super) peer: Rc<Peer>,
     pub(super) outbox: Rc<Outbox>,
-    /// Bytes that the library holds for closed windows, in the client's account.
-    held_aside: Cell<usize>,
+    /// Bytes that the library holds for closed windows and of heads, in the client's account.
+    held: Cell<usize>,
+    /// Bytes of the large heads of responses that have ended and that the client may not have been
+    /// sent.
+    unsent_heads: Cell<usize>,
     pub(super) open: Rc<OpenRequests>,
     pub(super) updates: PriorityUpdates,
 }
@@ -55,7 +56,8 @@ struct H2Connection<T> {
     watch: Rc<Watch>,
     shared: Rc<H2Shared>,
     served: u64,
-    /// Requests that were refused because the connection drains, until their refusals are sent.
+    /// Requests that were refused because the connection drains, or the client has too many open,
+    /// until their refusals are sent.
     own_refusals: u64,
     /// The client has violated the protocol in a frame that the crate does not know.
     has_mistake: bool,
@@ -97,12 +99,14 @@ pub(crate) async fn serve<T: Transport>(
     let watch = Rc::clone(&timed.watch);
     let wire = Rc::new(RefCell::new(Wire::new(timed, received, limits(&thread.config().http2))));
     let task = task_waker().await;
+    let account = thread.client_streams(&peer);
     let shared = Rc::new(H2Shared {
         thread: Rc::clone(&thread),
         peer,
         outbox: Rc::default(),
-        held_aside: Cell::new(0),
-        open: Rc::new(OpenRequests::new(task)),
+        held: Cell::new(0),
+        unsent_heads: Cell::new(0),
+        open: Rc::new(OpenRequests::new(task, account)),
         updates: PriorityUpdates::new(thread.config().http2.streams),
     });
     let Some(frames) = shake_hands(&thread, &wire, &watch).await else {
@@ -212,8 +216,14 @@ impl<T: Transport> H2Connection<T> {
             let written = wire.poll_drain(context);
             let excess = wire.excess();
             let (lingers, refusals) = (wire.lingers(), wire.take_refusals());
+            let ended = wire.take_ended();
             let is_at_rest = wire.is_at_rest();
             drop(wire);
+            // At rest nothing is left, also of streams that the client itself has ended.
+            self.shared.open.note_sent(if is_at_rest { u64::MAX } else { ended });
+            if is_at_rest || (ended > 0 && !self.shared.open.has_unsent()) {
+                self.shared.unsent_heads.set(0);
+            }
             if is_at_rest {
                 self.shared.outbox.set_aside(|bytes| self.shared.hold_aside(bytes));
             }
@@ -232,6 +242,13 @@ impl<T: Transport> H2Connection<T> {
                 _ if self.has_mistake && self.state != H2Event::Closing => {
                     self.shared.say("HTTP/2 connection closed: a PRIORITY_UPDATE is wrong");
                     self.close(Reason::PROTOCOL_ERROR);
+                }
+                (Poll::Pending, _)
+                    if self.own_refusals > MOST_REFUSALS
+                        && !self.is_draining
+                        && self.state != H2Event::Closing =>
+                {
+                    self.close(Reason::ENHANCE_YOUR_CALM);
                 }
                 (written, _) => {
                     if !self.wait(written.is_ready()) {
@@ -256,6 +273,9 @@ impl<T: Transport> H2Connection<T> {
             self.own_refusals += 1;
             return respond.send_reset(Reason::REFUSED_STREAM);
         }
+        let Some(open) = self.shared.open.begin() else {
+            return self.refuse(id, respond);
+        };
         if self.state != H2Event::Closing && !self.wire.borrow().lingers() {
             self.enter(H2Event::Working);
         }
@@ -269,8 +289,19 @@ impl<T: Transport> H2Connection<T> {
             respond,
             is_early: self.wire.borrow().is_early(),
             arriving: self.shared.thread.arriving(),
-            open: self.shared.open.begin(),
+            open,
         });
+    }
+
+    /// Refuses a request of a client that has as many open as it may have.
+    #[cold]
+    fn refuse(&mut self, id: u32, mut respond: SendResponse<Chunk>) {
+        self.shared.thread.counters().count_limit("http2", "client_memory");
+        let why = "the client has as many requests open as `client_memory` allows";
+        self.shared.say(&format!("HTTP/2 request refused: {why}"));
+        self.own_refusals += 1;
+        self.shared.updates.end(id.into());
+        respond.send_reset(Reason::REFUSED_STREAM);
     }
 
     /// Notes the priorities that have come.
@@ -371,15 +402,21 @@ impl<T: Transport> H2Connection<T> {
 }
 
 impl H2Shared {
-    /// Counts `bytes` in the client's account that the library holds for closed windows. Returns
-    /// whether the account has room for them.
+    /// Counts `bytes` in the client's account that the library holds for closed windows, beside
+    /// heads that were not sent. Returns whether the account has room for them.
     fn hold_aside(&self, bytes: usize) -> bool {
-        let clients = self.thread.clients();
-        let is_counted = clients.hold(self.peer.remote.ip(), self.held_aside.get(), bytes);
+        let bytes = bytes + self.unsent_heads.get();
+        let is_counted = self.thread.clients().hold(self.peer.remote.ip(), self.held.get(), bytes);
         if is_counted {
-            self.held_aside.set(bytes);
+            self.held.set(bytes);
         }
         is_counted
+    }
+
+    /// Counts the large head of a response that has ended, until it was sent.
+    pub(super) fn hold_head(&self, bytes: usize) {
+        self.unsent_heads.set(self.unsent_heads.get() + bytes);
+        self.hold_aside(self.outbox.aside());
     }
 
     fn say_excess(&self, excess: ExceededLimit) {
@@ -406,6 +443,7 @@ impl H2Shared {
 
 impl Drop for H2Shared {
     fn drop(&mut self) {
+        self.unsent_heads.set(0);
         self.hold_aside(0);
     }
 }
@@ -427,35 +465,5 @@ fn exceeded_key(error: &::h2::Error, farewell: &[u8]) -> Option<&'static str> {
             _ => LIBRARY,
         }),
         _ => None,
-    }
-}
-
-fn builder(config: &Http2) -> Builder {
-    let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-    let streams = usize::try_from(config.streams).unwrap_or(usize::MAX);
-    let mut builder = Builder::new();
-    builder
-        .max_concurrent_streams(number(config.streams))
-        .max_header_list_size(number(config.header_list))
-        .initial_window_size(number(config.stream_window))
-        .initial_connection_window_size(number(config.connection_window))
-        .max_send_buffer_size(4 * CHUNK)
-        .data_frame_budget(SMALL_FRAMES * SMALL_FRAME)
-        // A client may cancel all that it has asked for at once; `resets` bounds how often.
-        .max_pending_accept_reset_streams(streams)
-        .max_concurrent_reset_streams(streams);
-    builder
-}
-
-pub(super) fn limits(config: &Http2) -> FrameLimits {
-    let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-    FrameLimits {
-        resets: number(config.resets),
-        pings: number(config.pings),
-        settings: number(config.settings),
-        empty_frames: number(config.empty_frames),
-        other_frames: number(config.other_frames),
-        window_updates: number(config.window_updates),
-        continuations: number(config.continuations),
     }
 }

@@ -90,6 +90,13 @@ impl<'c> streams::Stream for H2Stream<'c> {
         Ok(H2Sink::new(self.shared, (self.id, stream), priority, ends))
     }
 
+    /// The crate sends heads in the order of its own.
+    fn hold_head(&self, bytes: usize) {
+        if bytes > 0 {
+            self.shared.hold_head(bytes);
+        }
+    }
+
     fn poll_broken(&self, context: &mut Context<'_>) -> bool {
         self.respond.borrow_mut().poll_reset(context).is_ready()
     }

@@ -66,7 +66,8 @@ async fn run(mut job: Job) {
             open,
         } = job;
         stream::serve(&shared, (request, arriving), respond, is_early).await;
-        drop((open, shared));
+        open.end_unsent();
+        drop(shared);
         let waits = WAITING.with_borrow_mut(|waiting| {
             let has_room = waiting.len() < MOST_WAITING;
             if has_room {

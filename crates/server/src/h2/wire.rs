@@ -111,6 +111,11 @@ impl<T: Transport> Wire<T> {
         self.refusals.take()
     }
 
+    /// Returns the number of streams that the crate has ended since the last call.
+    pub(super) fn take_ended(&mut self) -> u64 {
+        self.refusals.take_ended()
+    }
+
     /// Returns the reason that the crate gave the client for the end of the connection.
     pub(super) fn farewell(&self) -> &[u8] {
         self.refusals.farewell()
@@ -377,7 +382,7 @@ mod tests {
         let waker = Waker::noop().clone();
         let timed = TimedTransport::new(transport, waker, &watches, &config.limits);
         let watch = Rc::clone(&timed.watch);
-        let limits = super::super::connection::limits(&config.http2);
+        let limits = super::super::settings::limits(&config.http2);
         let mut wire = Wire::new(timed, Vec::new(), limits);
         let mut context = Context::from_waker(Waker::noop());
         room.set(300);

@@ -23,7 +23,7 @@ use quinn::VarInt;
 
 use super::client_meter::{ClientExcess, ClientMeter};
 use super::stream;
-use super::transport::{QuicTransport, TransportFacts};
+use super::transport::{Newest, QuicTransport, TransportFacts};
 use crate::front::Thread;
 use crate::log::Level;
 use crate::net::{Peer, Watch, task_waker};
@@ -95,12 +95,13 @@ pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer:
     let streams = limits.streams;
     let meter = ClientMeter::new(limits);
     let accepted = Rc::new(TransportFacts::new(meter, streams, task.clone()));
+    let account = thread.client_streams(&peer);
     let shared = Rc::new(H3Shared {
         thread: Rc::clone(&thread),
         peer: Rc::new(peer),
         connection: connection.clone(),
         accepted: Rc::clone(&accepted),
-        open: Rc::new(OpenRequests::new(task.clone())),
+        open: Rc::new(OpenRequests::new(task.clone(), account)),
         task,
     });
     let transport = QuicTransport::new(connection.clone(), accepted);
@@ -239,8 +240,11 @@ impl H3Connection {
         let Some(newest) = self.shared.accepted.take_newest() else {
             return;
         };
+        let Some(open) = self.shared.open.begin() else {
+            return self.shared.refuse(&newest);
+        };
         self.served += 1;
-        let (shared, open) = (Rc::clone(&self.shared), self.shared.open.begin());
+        let shared = Rc::clone(&self.shared);
         let arriving = shared.thread.arriving();
         // In a box: the runtime moves a task when it begins and when it ends.
         tokio::task::spawn_local(Box::pin(async move {
@@ -293,6 +297,18 @@ impl H3Shared {
         if self.accepted.meter.excess().is_some() {
             self.task.wake_by_ref();
         }
+    }
+
+    /// Refuses a request of a client that has as many open as it may have.
+    #[cold]
+    fn refuse(&self, request: &Newest) {
+        self.thread.counters().count_limit("http3", "client_memory");
+        let why = "the client has as many requests open as `client_memory` allows";
+        self.say(&format!("HTTP/3 request refused: {why}"));
+        // The client may send it again (RFC 9114 §4.1.1).
+        request.outgoing.reset(Code::H3_REQUEST_REJECTED);
+        request.frames.stop(Code::H3_REQUEST_REJECTED);
+        self.accepted.end_request(request.outgoing.index());
     }
 
     /// Logs an event of the connection.

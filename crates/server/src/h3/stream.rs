@@ -196,6 +196,9 @@ impl<'c> streams::Stream for H3Stream<'c> {
         Ok(H3Sink::new(self.shared, &self.respond, &self.outgoing))
     }
 
+    /// QUIC has the head at the end of its response, within `send_buffer`.
+    fn hold_head(&self, _: usize) {}
+
     fn poll_broken(&self, context: &mut Context<'_>) -> bool {
         self.outgoing.poll_confirmed(context).is_ready()
     }

@@ -5,17 +5,19 @@
 //! configured, a request touches none.
 
 mod held_memory;
+mod open_streams;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use howdah_config::{Config, Count, Rate};
 
 pub(crate) use self::held_memory::{FilterMemory, HeldMemory};
+pub(crate) use self::open_streams::ClientStreams;
 
 /// Connections that no client is refused because of `"auto"`, where the server may have many more.
 const FEW: usize = 256;
@@ -75,7 +77,7 @@ pub(crate) enum TooManyTunnels {
 
 #[derive(Debug, Default)]
 struct Shard {
-    connections: HashMap<NetworkKey, usize>,
+    connections: HashMap<NetworkKey, ClientConnections>,
     /// Nanoseconds after `began` at which the client has its whole burst again (the generic cell
     /// rate algorithm's theoretical arrival time).
     requests: HashMap<(NetworkKey, u32), u64>,
@@ -83,6 +85,14 @@ struct Shard {
     tunnels: HashMap<(NetworkKey, usize), usize>,
     /// The time when a full shard was last searched.
     searched: u64,
+}
+
+/// The connections of a client.
+#[derive(Debug, Default)]
+struct ClientConnections {
+    count: usize,
+    /// The requests that the client has open. `None` until a connection may have several.
+    streams: Option<Arc<AtomicUsize>>,
 }
 
 /// The network of a client: its address with zeros behind the prefix.
@@ -160,7 +170,7 @@ impl Clients {
         };
         let network = self.network(client);
         let mut shard = self.shard(network);
-        let count = shard.connections.entry(network).or_default();
+        let count = &mut shard.connections.entry(network).or_default().count;
         if *count >= allowed {
             return None;
         }
@@ -270,9 +280,9 @@ pub(crate) fn client_address(address: IpAddr) -> IpAddr {
 impl Drop for CountedConnection<'_> {
     fn drop(&mut self) {
         let mut shard = self.clients.shard(self.network);
-        if let Some(count) = shard.connections.get_mut(&self.network) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(connections) = shard.connections.get_mut(&self.network) {
+            connections.count -= 1;
+            if connections.count == 0 {
                 shard.connections.remove(&self.network);
             }
         }

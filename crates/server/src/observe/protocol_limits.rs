@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 pub(crate) type ProtocolLimit = (&'static str, &'static str);
 
 /// All limits that are counted. Beyond them a connection ends, with these exceptions: a request is
-/// refused beyond `streams` and `header_list` of HTTP/2, a response ends beyond `send_timeout`, and
-/// `retry_from` and `handshakes` are counted by packet.
-pub(crate) const PROTOCOL_LIMITS: [ProtocolLimit; 17] = [
+/// refused beyond `client_memory`, and `streams` and `header_list` of HTTP/2, a response ends
+/// beyond `send_timeout`, and `retry_from` and `handshakes` are counted by packet.
+pub(crate) const PROTOCOL_LIMITS: [ProtocolLimit; 19] = [
     ("http2", "resets"),
     ("http2", "pings"),
     ("http2", "settings"),
@@ -20,11 +20,13 @@ pub(crate) const PROTOCOL_LIMITS: [ProtocolLimit; 17] = [
     ("http2", "send_timeout"),
     ("http2", "streams"),
     ("http2", "header_list"),
+    ("http2", "client_memory"),
     ("http2", LIBRARY),
     ("http3", "resets"),
     ("http3", "control_bytes"),
     ("http3", "header_list"),
     ("http3", "send_timeout"),
+    ("http3", "client_memory"),
     ("http3", "retry_from"),
     ("http3", "handshakes"),
 ];
@@ -107,7 +109,8 @@ mod tests {
     fn every_limit_is_a_key_of_the_configuration() {
         let reference = include_str!("../../../../docs/config.md");
         for (protocol, key) in PROTOCOL_LIMITS.into_iter().filter(|(_, key)| *key != LIBRARY) {
-            let table = if key == "send_timeout" { "limits" } else { protocol };
+            let is_general = ["send_timeout", "client_memory"].contains(&key);
+            let table = if is_general { "limits" } else { protocol };
             let (_, behind) = reference.split_once(&format!("## `[{table}]`\n")).expect(table);
             let keys = behind.split("\n## ").next().unwrap_or_default();
             assert!(keys.contains(&format!("### `{key}`\n")), "{table} {key}");

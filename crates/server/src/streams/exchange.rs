@@ -242,6 +242,9 @@ impl<S: Stream> StreamExchange<'_, S> {
             let held = thread.held_memory(&self.peer);
             body::send(response, promised, limits, held, place, &mut sink).await
         };
+        let bytes_of_head = held_head.bytes();
+        drop(held_head);
+        self.stream.hold_head(bytes_of_head);
         match &result {
             Ok(()) => {}
             Err(PumpError::Client(_)) => sink.reset(ResetCause::Client),

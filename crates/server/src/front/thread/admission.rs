@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use super::Thread;
 use crate::front::FrontShared;
 use crate::log::Level;
-use crate::net::{CountedConnection, HeldMemory, Peer};
+use crate::net::{ClientStreams, CountedConnection, HeldMemory, Peer};
 
 /// The part of all connections that is closed at once to make room. Finding the longest idle ones
 /// is a look at all connections of a thread, which should not be needed for each new one.
@@ -42,6 +42,12 @@ impl Thread {
             return Err(TooMany);
         }
         Ok(counted)
+    }
+
+    /// The account of the requests that the client has open; `None` for a proxy's connection.
+    pub(crate) fn client_streams(&self, peer: &Peer) -> Option<ClientStreams> {
+        let is_client = !peer.is_proxy;
+        is_client.then(|| self.shared.clients.streams(peer.remote.ip())).flatten()
     }
 
     /// The account of the client's memory, for a response that holds none yet.

@@ -31,6 +31,11 @@ impl<'c> HeldMemory<'c> {
         HeldMemory { clients, client, bytes: 0 }
     }
 
+    /// The bytes that are counted.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Counts `bytes` in place of those before. Returns `false`, and counts as before, where they
     /// are more and the account has no room for them.
     pub(crate) fn hold(&mut self, bytes: usize) -> bool {

@@ -1,7 +1,8 @@
 //! The memory of the front while clients read nothing.
 
+use super::client::Http2;
 use super::frames::{
-    DATA, END_HEADERS, END_STREAM, Frames, HEADERS, WINDOW_UPDATE, field, get, head,
+    DATA, END_HEADERS, END_STREAM, Frames, HEADERS, RST_STREAM, WINDOW_UPDATE, field, get, head,
 };
 use crate::site::{Options, Site};
 use crate::support::{has_php, wait_until};
@@ -10,10 +11,10 @@ use crate::support::{has_php, wait_until};
 const LENGTH: u32 = 60_000;
 const CONNECTIONS: usize = 4;
 /// Requests of each connection.
-const STREAMS: u32 = 400;
-/// Bytes that the front may take for these responses, which have 96 MB together. It takes a fourth
+const STREAMS: u32 = 250;
+/// Bytes that the front may take for these responses, which have 60 MB together. It takes a fourth
 /// of that in a debug build.
-const MOST: u64 = 48 << 20;
+const MOST: u64 = 30 << 20;
 
 /// Returns the bytes of memory that the front has.
 fn memory(site: &Site) -> u64 {
@@ -167,4 +168,54 @@ fn content_is_not_compressed_where_the_client_s_share_of_memory_is_used_up() {
     // When they are gone, there is room.
     drop(clients);
     wait_until("there is room again", || ask().body == packed.body);
+}
+
+/// Requests that one client may have open by default, beside one of each connection.
+const MOST_OPEN: usize = 1024;
+
+#[test]
+fn requests_that_a_client_leaves_open_are_refused_where_its_share_of_memory_is_used_up() {
+    let large = "x".repeat(300_000);
+    let limits = "send_timeout = \"1h\"\n[http2]\nstreams = 1000";
+    let options = Options { limits, ..Options::default() };
+    let site = Site::with(&[("large.txt", &large), ("a.txt", "hello")], &options);
+    // No response has a window.
+    let mut clients: Vec<Frames> = (0..3).map(|_| Frames::connect(&site, &[(4, 0)])).collect();
+    for number in 0..400 {
+        for frames in &mut clients {
+            frames.send_get(2 * number + 1, "/large.txt");
+        }
+    }
+    let mut refused = 0;
+    for frames in &mut clients {
+        for _ in 0..400 {
+            let mut frame = frames.next().expect("an answer");
+            while ![HEADERS, RST_STREAM].contains(&frame.kind) {
+                frame = frames.next().expect("an answer");
+            }
+            if frame.kind == RST_STREAM {
+                assert_eq!(frame.payload, 7_u32.to_be_bytes(), "REFUSED_STREAM");
+                refused += 1;
+            }
+        }
+    }
+    assert_eq!(refused, 3 * 400 - MOST_OPEN - 3);
+    assert_eq!(site.limits_met("http2", "client_memory"), refused as u64);
+    site.server.wait_for_log("as many requests open as `client_memory` allows");
+    assert_eq!(site.get("/a.txt").text(), "hello", "one request on a connection");
+    assert_eq!(Http2::connect(&site).get("/a.txt").text(), "hello", "one over HTTP/2");
+    drop(clients);
+    wait_until("there is room again", || {
+        let mut frames = Frames::connect(&site, &[(4, 0)]);
+        (0..10).for_each(|number| _ = frames.send_get(2 * number + 1, "/large.txt"));
+        (0..10).all(|_| {
+            loop {
+                match frames.next().expect("an answer").kind {
+                    HEADERS => return true,
+                    RST_STREAM => return false,
+                    _ => {}
+                }
+            }
+        })
+    });
 }

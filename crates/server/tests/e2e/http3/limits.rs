@@ -4,8 +4,8 @@
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use h3::error::Code;
-use quinn::{ConnectionError, Endpoint, VarInt};
+use h3::error::{Code, StreamError};
+use quinn::{ConnectionError, Endpoint, TransportConfig, VarInt};
 
 use super::client::{Http3, handshake, reply, settings};
 use super::frames::{DATA, HEADERS, POST, frame, section};
@@ -357,4 +357,63 @@ fn handshakes_that_never_end() {
     assert!(served.site.limits_met("http3", "handshakes") > 0);
     assert_eq!(served.connect().get("/a.txt").text(), "hello");
     wait_until("the connections are over", || served.site.connections() == 0);
+}
+
+/// Requests that one client may have open by default, beside one of each connection.
+const MOST_OPEN: usize = 1024;
+
+#[test]
+fn requests_that_a_client_leaves_open_are_refused_where_its_share_of_memory_is_used_up() {
+    let served = served("streams = 1000");
+    let client = || {
+        let mut transport = TransportConfig::default();
+        transport.stream_receive_window(100_u32.into());
+        Http3::with(served.site.server.address(), &served.authority, transport)
+    };
+    let clients: Vec<Http3> = (0..3).map(|_| client()).collect();
+    let mut held = Vec::new();
+    let mut refused = 0;
+    for client in &clients {
+        client.run(async {
+            let mut begun = Vec::new();
+            for _ in 0..400 {
+                begun.push(client.begin_get("/large.txt").await);
+            }
+            for stream in begun {
+                let answered = match stream {
+                    Ok(mut stream) => stream.recv_response().await.map(|_| stream),
+                    Err(refused) => Err(refused),
+                };
+                match answered {
+                    Ok(stream) => held.push(stream),
+                    Err(StreamError::RemoteTerminate { code, .. }) => {
+                        assert_eq!(code, Code::H3_REQUEST_REJECTED);
+                        refused += 1;
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        });
+    }
+    assert_eq!(refused, 3 * 400 - MOST_OPEN - 3);
+    assert_eq!(served.site.limits_met("http3", "client_memory"), refused as u64);
+    served
+        .site
+        .server
+        .wait_for_log("as many requests open as `client_memory` allows");
+    assert_eq!(served.connect().get("/a.txt").text(), "hello", "one request on a connection");
+    for client in &clients {
+        client.connection.close(VarInt::from_u32(0), b"");
+        client.run(async { tokio::time::sleep(Duration::from_millis(10)).await });
+    }
+    let last = client();
+    wait_until("there is room again", || {
+        let ask = async || {
+            let mut stream = last.begin_get("/large.txt").await?;
+            stream.recv_response().await?;
+            Ok::<_, StreamError>(stream)
+        };
+        let (first, second) = last.run(async { tokio::join!(ask(), ask()) });
+        first.is_ok() && second.is_ok()
+    });
 }
