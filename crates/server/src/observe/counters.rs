@@ -21,6 +21,7 @@ use howdah_sys::memory::SharedNumbers;
 
 pub(crate) use self::totals::{SiteTotals, Totals};
 use super::access_log::RequestRecord;
+use super::histogram::Histogram;
 use super::protocol_limits::{self, PROTOCOL_LIMITS};
 
 /// Words of a site: see the constants below.
@@ -40,9 +41,14 @@ const TUNNELS: usize = CODES + CODE_COUNT;
 /// Connections that were made to upstreams, and requests that went over a kept one.
 const UPSTREAM_CONNECTIONS: usize = TUNNELS + 1;
 const UPSTREAM_REUSES: usize = TUNNELS + 2;
+/// Requests that were refused because too much work outside the event loop waited.
+const CREW_REFUSALS: usize = UPSTREAM_REUSES + 1;
 /// The sums over the workers of the pool.
-const STAFF: usize = UPSTREAM_REUSES + 1;
+const STAFF: usize = CREW_REFUSALS + 1;
 const _: () = assert!(STAFF + STAFF_WORDS <= SITE_WORDS);
+
+/// Scripts that have ended, from which on a full queue is no failure of the scripts.
+const ENOUGH_ENDED: u64 = 10;
 
 /// The words of the statuses 5xx, from [`CODES`] on.
 const SERVER_ERRORS: Range<usize> = 400..CODE_COUNT;
@@ -168,19 +174,29 @@ impl FrontCounters {
         }
     }
 
-    /// Returns the responses of each site.
+    /// Returns the responses of each site, without those that tell of too many requests: where
+    /// scripts run, a full queue is the visitors' doing, as are too many passwords at once.
     pub(crate) fn server_errors(&self) -> Vec<SiteErrors> {
         let mut totals = Totals::default();
         self.add_to(&mut totals);
         let of_site = |name: &String| {
             let site = totals.site(name);
-            let asked = [PoolCounter::Requests, PoolCounter::QueueFull];
-            let of_scripts: u64 = asked.into_iter().map(|event| site.pool().of(event)).sum();
+            let pool = site.pool();
+            let sum = |events: [PoolCounter; 2]| events.map(|event| pool.of(event)).iter().sum();
+            let of_scripts: u64 = sum([PoolCounter::Requests, PoolCounter::QueueFull]);
+            let in_vain: u64 = match Histogram::of(pool.took()).count >= ENOUGH_ENDED {
+                true => sum([PoolCounter::QueueFull, PoolCounter::QueueTimeouts]),
+                false => 0,
+            };
+            let errors: u64 = site.0[CODES..][SERVER_ERRORS].iter().sum();
+            let of_load = errors.min(in_vain + site.0[CREW_REFUSALS]);
             SiteErrors {
                 name: name.clone(),
-                responses: site.requests(),
-                made: of_scripts + site.upstream_connections() + site.upstream_reuses(),
-                errors: site.0[CODES..][SERVER_ERRORS].iter().sum(),
+                responses: site.requests() - of_load,
+                made: of_scripts.saturating_sub(in_vain)
+                    + site.upstream_connections()
+                    + site.upstream_reuses(),
+                errors: errors - of_load,
             }
         };
         self.names[..self.lanes.len()].iter().map(of_site).collect()
@@ -261,6 +277,12 @@ impl ThreadCounters {
     pub(crate) fn count_upstream(&self, site: usize, is_kept: bool) {
         let word = if is_kept { UPSTREAM_REUSES } else { UPSTREAM_CONNECTIONS };
         self.sites[site.min(self.sites.len() - 1)].add(word, 1);
+    }
+
+    /// Counts a request of the site with this number that was refused because too much work outside
+    /// the event loop waits.
+    pub(crate) fn count_crew_refusal(&self, site: usize) {
+        self.sites[site.min(self.sites.len() - 1)].add(CREW_REFUSALS, 1);
     }
 
     /// Returns the counters of a site's pool.
@@ -373,6 +395,45 @@ mod tests {
         assert_eq!(one.names().collect::<Vec<_>>(), ["blog"], "no other site is looked at");
         assert_eq!(one.site("blog").0, totals.site("blog").0);
         assert_eq!(ledger.site("none").site("none").requests(), 0);
+    }
+
+    /// Visitors who ask for too much cannot take back a reload. Scripts of which none ends can.
+    #[test]
+    fn a_full_queue_is_no_server_error_where_scripts_run() {
+        for (scripts, expected) in [(0, (30, 30, 30)), (9, (39, 39, 30)), (10, (20, 20, 10))] {
+            let front = front(&["shop"]);
+            let thread = front.thread(0);
+            let pool = &thread.pool(0).all;
+            for _ in 0..scripts {
+                thread.count(Some(0), ended(Status::OK, 10));
+                pool.count(PoolCounter::Requests);
+                pool.count_figures(&howdah_php::RequestFigures::default());
+            }
+            for _ in 0..10 {
+                thread.count(Some(0), ended(Status::SERVICE_UNAVAILABLE, 0));
+                pool.count(PoolCounter::QueueFull);
+                thread.count(Some(0), ended(Status::SERVICE_UNAVAILABLE, 0));
+                pool.count(PoolCounter::Requests);
+                pool.count(PoolCounter::QueueTimeouts);
+                thread.count(Some(0), ended(Status::INTERNAL_SERVER_ERROR, 0));
+                pool.count(PoolCounter::Requests);
+            }
+            let SiteErrors { responses, made, errors, .. } = front.server_errors().remove(0);
+            assert_eq!((responses, made, errors), expected, "{scripts}");
+        }
+    }
+
+    #[test]
+    fn passwords_that_wait_are_no_server_errors() {
+        let front = front(&["shop"]);
+        let thread = front.thread(0);
+        for _ in 0..20 {
+            thread.count(Some(0), ended(Status::SERVICE_UNAVAILABLE, 0));
+            thread.count_crew_refusal(0);
+        }
+        thread.count(Some(0), ended(Status::UNAUTHORIZED, 0));
+        let SiteErrors { responses, errors, .. } = front.server_errors().remove(0);
+        assert_eq!((responses, errors), (1, 0));
     }
 
     #[test]

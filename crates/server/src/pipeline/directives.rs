@@ -73,10 +73,19 @@ pub(super) async fn resolve(context: &mut RequestContext<'_, '_>, site: &Site) -
     too_many_waiting(context, NAME_PASSWORDS)
 }
 
+/// Returns the error of a request that a crew does not take, and counts it.
+#[cold]
+fn refused_by_crew(context: &RequestContext<'_, '_>, why: &str) -> RequestError {
+    if let Some(site) = context.site {
+        context.thread.counters().count_crew_refusal(site.number());
+    }
+    RequestError::too_many_waiting(context.situation(), why)
+}
+
 /// Returns 503 for a request that a crew does not take, and logs why.
 #[cold]
 fn too_many_waiting(context: &RequestContext<'_, '_>, why: &str) -> Resolved {
-    context.thread.report(&RequestError::too_many_waiting(context.situation(), why));
+    context.thread.report(&refused_by_crew(context, why));
     Resolved {
         resolution: Resolution::Status(Status::SERVICE_UNAVAILABLE),
         ruled: None,
@@ -281,8 +290,7 @@ pub(crate) async fn look_at(
     };
     let read = shared.readers.run(origin(context, site), job).await;
     read.map_err(|_full| {
-        let error = RequestError::too_many_waiting(context.situation(), WAIT_FOR_DISK);
-        context.thread.report(&error);
+        context.thread.report(&refused_by_crew(context, WAIT_FOR_DISK));
         Status::SERVICE_UNAVAILABLE
     })
 }
@@ -391,7 +399,7 @@ async fn respond_within(
     let responded =
         CrewRequest::new(context, site).respond(Rc::unwrap_or_clone(before.0), before.1, about);
     let Ok(responded) = responded.await else {
-        return Err(RequestError::too_many_waiting(context.situation(), ARE_COSTLY).into());
+        return Err(refused_by_crew(context, ARE_COSTLY).into());
     };
     let Some(responded) = responded else {
         return Err(Status::INTERNAL_SERVER_ERROR.into());
