@@ -119,7 +119,8 @@ section! {
         /// 4 KB over HTTP/2 and HTTP/3, of requests and of responses, count as well where it is
         /// 1 MB or more; beyond it such a request is given up. As many requests of the client may
         /// be open, over all its connections of HTTP/2 and HTTP/3, as it has 16 KB, and at least
-        /// 1,024; further ones are refused, and the client may send them again.
+        /// 1,024; further ones are refused, and the client may send them again. Content of requests
+        /// counts from 4 KB on; beyond it content is kept in temporary files, whatever its length.
         client_memory ("client_memory"): usize as Size<usize> = 16 << 20,
             "256 responses of 64 KB, or 1,024 requests that wait. A client that opens thousands \
              of streams and reads none of them takes twice as much at most.";
