@@ -94,6 +94,11 @@ impl Request {
         }
     }
 
+    /// Returns whether the request's connection, or its stream, can become a tunnel.
+    pub fn can_tunnel(&self) -> bool {
+        self.is_extended_connect || self.version == Version::Http11
+    }
+
     /// Empties the request, and keeps its memory and its scheme.
     pub fn reset(&mut self) {
         self.method = Method::Get;

@@ -26,6 +26,12 @@ impl Version {
             Version::Http3 => "HTTP/3.0",
         }
     }
+
+    /// Returns whether each request has a stream of its own on its connection. The client can give
+    /// up one alone, and fields can follow the content.
+    pub fn has_streams(self) -> bool {
+        matches!(self, Version::Http2 | Version::Http3)
+    }
 }
 
 impl fmt::Display for Version {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::net::SocketAddr;
 
-use howdah_http::{Request, Status, Version};
+use howdah_http::{Request, Status};
 use howdah_php::{DispatchError, ExchangeError, LostWorker};
 use howdah_site::{Script, Site};
 
@@ -106,11 +106,9 @@ impl ErrorContext<'_> {
 
     /// The way in which a client has left. A stream also ends with its connection.
     fn closed(&self) -> &'static str {
-        match self.request.version {
-            Version::Http2 | Version::Http3 => {
-                "the client reset the stream, or closed the connection"
-            }
-            _ => "the client closed the connection",
+        match self.request.version.has_streams() {
+            true => "the client reset the stream, or closed the connection",
+            false => "the client closed the connection",
         }
     }
 
@@ -455,6 +453,8 @@ impl fmt::Display for ErrorContext<'_> {
 
 #[cfg(test)]
 mod tests {
+    use howdah_http::Version;
+
     use super::*;
 
     #[test]

@@ -24,7 +24,7 @@ use std::fmt;
 use std::io;
 use std::rc::Rc;
 
-use howdah_http::{Content, Method, Request, ResponseHead, Status, Version, members};
+use howdah_http::{Content, Method, Request, ResponseHead, Status, members};
 use howdah_site::{Ruled, Site};
 
 use super::script;
@@ -232,8 +232,7 @@ fn asks_for_websocket(request: &Request, ruled: Option<&Ruled>) -> bool {
     has(b"upgrade", b"websocket")
         && has(b"connection", b"upgrade")
         && *method == Method::Get
-        && request.version > Version::Http10
-        && (request.version < Version::Http3 || request.is_extended_connect)
+        && request.can_tunnel()
         && request.content == Content::None
 }
 

@@ -2,7 +2,7 @@
 
 use howdah_config::Upstream;
 use howdah_http::h1::{RequestConnection, RequestHead};
-use howdah_http::{ConnectionNames, Version};
+use howdah_http::ConnectionNames;
 use howdah_site::{ClientRequest, Ruled};
 
 use super::websocket_key::WebsocketKey;
@@ -91,8 +91,9 @@ pub(super) fn request_head(
     if let Some(length) = length {
         head.push(b"Content-Length", length.to_string().as_bytes());
     }
-    // A client of HTTP/2 that wants the fields behind the content says so (RFC 9110 §10.1.4).
-    let wants_trailers = client.version() >= Version::Http2
+    // A client that wants the fields behind the content says so (RFC 9110 §10.1.4). Few clients
+    // without streams know what to do with them.
+    let wants_trailers = client.request().version.has_streams()
         && fields.value(b"te").is_some_and(|value| value.eq_ignore_ascii_case(b"trailers"));
     Ok(head.finish(connection, wants_trailers))
 }
