@@ -25,7 +25,7 @@ pub(crate) use self::context::{Arrival, RequestContext, ScratchBuffers};
 pub(crate) use self::directives::{CostlySites, adjust, list, look_at};
 pub(crate) use self::response::{Head, RangeRequest, Response};
 pub(crate) use self::sub_request::answers;
-use crate::body;
+use crate::body::{self, Body, BodySource};
 use crate::front::Thread;
 use crate::net::ConnectionError;
 use crate::observe::{
@@ -165,10 +165,31 @@ pub(crate) struct SendOutcome {
     pub(crate) connection: ConnectionFacts,
 }
 
+/// Ends a request whose response was sent: gives back what the response holds of its source, and
+/// records the request. `length` is that of the content, if it was known before sending. Returns
+/// the buffer of short content, for the next request.
+#[inline]
+pub(crate) fn end(
+    thread: &Thread,
+    situation: ErrorContext<'_>,
+    arrival: Arrival,
+    (response, length): (&mut Response, Option<u64>),
+    (user, notes): (Option<&[u8]>, Option<&ResolutionNotes>),
+    outcome: SendOutcome,
+) -> Option<Vec<u8>> {
+    response.body.release();
+    let head = response.head.get();
+    record(thread, situation, arrival, RecordedResponse { head, length, user, notes }, outcome);
+    match &mut response.body {
+        Body::Buffer(buffer, _) => Some(std::mem::take(buffer)),
+        _ => None,
+    }
+}
+
 /// Makes the record of a request that has ended. Counts it, and writes its line in the access log,
 /// and one in the error log where the content of its response broke off.
 #[inline]
-pub(crate) fn record(
+fn record(
     thread: &Thread,
     situation: ErrorContext<'_>,
     arrival: Arrival,

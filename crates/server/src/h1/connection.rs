@@ -22,10 +22,10 @@ use super::request_body::{H1RequestBody, UnreadContent};
 use super::sink::H1Sink;
 use howdah_site::Site;
 
-use crate::body::{self, Body, BodySource, PumpError};
+use crate::body::{self, BodySource, PumpError};
 use crate::front::{Thread, Workspace};
 use crate::net::{ConnectionError, Peer, TimedTransport, Transport, forwarded, task_waker};
-use crate::observe::{ConnectionFacts, ErrorContext, Phase, RecordedResponse};
+use crate::observe::{ConnectionFacts, ErrorContext, Phase};
 use crate::pipeline::{self, Arrival, RequestContext, Response, SendOutcome, Served};
 use crate::protocols;
 
@@ -364,16 +364,9 @@ impl<T: Transport> H1Connection<T> {
             None => self.send(work, site, &mut response, parsed.persistent).await,
             Some(tunnel) => Box::pin(self.carry(work, &response, tunnel)).await,
         };
-        response.body.release();
-        let situation = self.situation(work, site);
-        let answer = RecordedResponse {
-            head: response.head.get(),
-            length,
-            user: user.as_deref(),
-            notes: notes.as_deref(),
-        };
-        pipeline::record(&thread, situation, arrival, answer, outcome);
-        if let Body::Buffer(buffer, _) = response.body {
+        let (situation, sent) = (self.situation(work, site), (&mut response, length));
+        let resolved = (user.as_deref(), notes.as_deref());
+        if let Some(buffer) = pipeline::end(&thread, situation, arrival, sent, resolved, outcome) {
             work.scratch.content = buffer;
         }
         after

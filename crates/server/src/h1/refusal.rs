@@ -8,7 +8,7 @@ use super::plain_on_tls::PLAIN;
 use super::request_body::UnreadContent;
 use crate::front::Workspace;
 use crate::net::Transport;
-use crate::observe::{ErrorContext, Phase, RecordedResponse, RequestError};
+use crate::observe::{ErrorContext, Phase, RequestError};
 use crate::pipeline::{self, Arrival, Response};
 
 impl<T: Transport> H1Connection<T> {
@@ -54,10 +54,8 @@ impl<T: Transport> H1Connection<T> {
         };
         let length = response.length();
         let (outcome, after) = self.send(work, None, &mut response, false).await;
-        let situation = self.situation(work, None);
-        let head = response.head.get();
-        let answer = RecordedResponse { head, length, user: None, notes: None };
-        pipeline::record(&thread, situation, arrival, answer, outcome);
+        let (situation, sent) = (self.situation(work, None), (&mut response, length));
+        pipeline::end(&thread, situation, arrival, sent, (None, None), outcome);
         after
     }
 }

@@ -9,12 +9,10 @@ use http::request::Parts;
 
 use super::request_body::StreamRequestBody;
 use super::{ResetCause, ResponsePriority, Stream, StreamSink, head, unread};
-use crate::body::{self, Body, BodySource, PumpError, Sink};
+use crate::body::{self, BodySource, PumpError, Sink};
 use crate::front::{ArrivingRequest, Workspace};
 use crate::net::{ConnectionError, Peer, forwarded};
-use crate::observe::{
-    ConnectionFacts, ErrorContext, Phase, RecordedResponse, RequestError, ResolutionNotes,
-};
+use crate::observe::{ConnectionFacts, ErrorContext, Phase, RequestError, ResolutionNotes};
 use crate::pipeline::{self, Arrival, RequestContext, Response, SendOutcome, Served};
 
 /// Serves the request with that head. `ends`: no content follows the head.
@@ -136,16 +134,11 @@ impl<S: Stream> StreamExchange<'_, S> {
             }
         };
         outcome.connection.received += received;
-        response.body.release();
         let situation = self.situation(work, site, Phase::Sending);
-        let recorded = RecordedResponse {
-            head: response.head.get(),
-            length,
-            user: user.as_deref(),
-            notes: notes.as_deref(),
-        };
-        pipeline::record(thread, situation, self.arrival, recorded, outcome);
-        if let Body::Buffer(buffer, _) = response.body {
+        let (sent, resolved) = ((&mut response, length), (user.as_deref(), notes.as_deref()));
+        if let Some(buffer) =
+            pipeline::end(thread, situation, self.arrival, sent, resolved, outcome)
+        {
             work.scratch.content = buffer;
         }
         content
@@ -193,10 +186,9 @@ impl<S: Stream> StreamExchange<'_, S> {
         let length = response.length();
         let outcome = self.send(work, None, &mut response).await;
         let situation = self.situation(work, None, Phase::Sending);
-        let head = response.head.get();
-        let recorded = RecordedResponse { head, length, user: None, notes: None };
         let is_sent = outcome.result.is_ok();
-        pipeline::record(thread, situation, self.arrival, recorded, outcome);
+        let sent = (&mut response, length);
+        pipeline::end(thread, situation, self.arrival, sent, (None, None), outcome);
         is_sent
     }
 

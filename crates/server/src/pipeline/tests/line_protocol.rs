@@ -1,5 +1,6 @@
-//! A protocol for tests. A request is a line: a host and a target. A response is a line with
-//! status, type and length, then frames, each a length, a colon and content, and a final dot.
+//! A protocol for tests. A request is a line: a host and a target, and a line for each field. A
+//! response is a line with status, type and length, then frames, each a length, a colon and
+//! content, and a final dot.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, ready};
@@ -13,7 +14,7 @@ use howdah_http::{Request, ResponseHead};
 use crate::body::{self, BodyError, BodySource, RequestStream};
 use crate::front::Thread;
 use crate::net::{Peer, Piece, SendError};
-use crate::observe::{ConnectionFacts, ErrorContext, Phase, RecordedResponse};
+use crate::observe::{ConnectionFacts, ErrorContext, Phase};
 use crate::pipeline::{self, Arrival, RequestContext, ScratchBuffers, Served};
 
 /// Both ends of one request's stream.
@@ -60,8 +61,9 @@ impl RequestStream for Content<'_> {
     }
 }
 
-/// Serves the request in `line`.
-pub(super) async fn serve(thread: &Rc<Thread>, peer: &Peer, line: &str, stream: &Rc<Stream>) {
+/// Serves the request in `lines`.
+pub(super) async fn serve(thread: &Rc<Thread>, peer: &Peer, lines: &str, stream: &Rc<Stream>) {
+    let (line, fields) = lines.split_once('\n').unwrap_or((lines, ""));
     let (host, target) = line.split_once(' ').expect("host and target");
     let mut request = Request {
         authority: host.into(),
@@ -69,6 +71,9 @@ pub(super) async fn serve(thread: &Rc<Thread>, peer: &Peer, line: &str, stream: 
         ..Request::default()
     };
     request.fields.push(b"accept-encoding", b"gzip");
+    for (name, value) in fields.lines().filter_map(|field| field.split_once(": ")) {
+        request.fields.push(name.as_bytes(), value.as_bytes());
+    }
     let mut scratch = ScratchBuffers::default();
     let arrival = Arrival::now(thread);
     let mut content = Content(stream);
@@ -93,6 +98,7 @@ pub(super) async fn serve(thread: &Rc<Thread>, peer: &Peer, line: &str, stream: 
     let (bytes, result) =
         body::send(&mut response, promised, limits, held, place, &mut frames).await;
     assert_eq!(Some(bytes), promised);
+    assert_eq!(response.body.length(), Some(0), "all of it was consumed");
     let situation = ErrorContext {
         peer,
         site,
@@ -101,14 +107,8 @@ pub(super) async fn serve(thread: &Rc<Thread>, peer: &Peer, line: &str, stream: 
     };
     let connection = ConnectionFacts::default();
     let outcome = pipeline::SendOutcome { bytes, result, connection };
-    let answer = RecordedResponse {
-        head: response.head.get(),
-        length: promised,
-        user: user.as_deref(),
-        notes: notes.as_deref(),
-    };
-    pipeline::record(thread, situation, arrival, answer, outcome);
-    assert_eq!(response.body.length(), Some(0), "all of it was consumed");
+    let resolved = (user.as_deref(), notes.as_deref());
+    pipeline::end(thread, situation, arrival, (&mut response, promised), resolved, outcome);
 }
 
 /// The response's end of the stream.
