@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use howdah_config::Config;
-use howdah_files::{Answer, FileStore, StoreLimits};
+use howdah_files::{Answer, Asked, FileStore, StoreLimits};
 use howdah_http::Request;
 use howdah_site::{ClientRequest, DocumentHost, DocumentPath, Host, PathKind, Scratch, Sites};
 
@@ -137,7 +137,8 @@ fn hit_each(store: &mut FileStore, request: &Request, paths: &[DocumentPath]) {
     for path in paths {
         let look = store.look(path);
         assert!(look.kind == PathKind::File);
-        assert!(matches!(store.answer(request, path, look.file), Answer::Whole { .. }));
+        let answer = store.answer(request, path, look.file);
+        assert!(matches!(answer, Ok(Answer { asked: Asked::Whole, .. })));
     }
 }
 

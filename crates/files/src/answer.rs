@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use howdah_htaccess::modules::core::EtagParts;
 use howdah_http::conditional::{self, Decision, Validators};
-use howdah_http::range::{self, Ranges, Span};
+use howdah_http::range::{self, Ranges};
 use howdah_http::{Fields, Method, Request, ResponseHead, Status, Text, date};
 use howdah_site::ContentCoding;
 use howdah_sys::stat::Stat;
@@ -14,67 +14,105 @@ use crate::document::Document;
 use crate::file_parts::FileParts;
 use crate::representation::Representation;
 
-/// The answer to a request for a file.
+/// The answer to a request for a file: the file as it is sent whole, and what is asked for of it.
+/// What directives and codings do to the head depends on the former alone.
 #[derive(Clone, Debug)]
-pub enum Answer {
-    /// The plain 200 to GET or HEAD.
-    Whole {
-        /// Its head: Content-Type, Last-Modified, ETag, Accept-Ranges.
-        representation: Rc<Representation>,
-        /// [`FileBody::None`] for HEAD and for an empty file.
-        body: FileBody,
-    },
-    /// The same as `Whole` with another entity tag, which directives choose.
-    Retagged {
-        /// As in `Whole`, with the file's own tag.
-        representation: Rc<Representation>,
-        /// The entity tag to send instead; `None` for no entity tag.
-        tag: Option<Text>,
-        /// As in `Whole`.
-        body: FileBody,
-    },
-    /// Several parts: 206. The media type is that of the file until [`FileParts::settle`] is
-    /// called.
-    Parts {
-        /// Without framing, Date, Server and Connection. Content-Type is that of each part.
-        head: ResponseHead,
-        /// The parts, in order.
-        parts: FileParts,
-        /// When the file was modified, in seconds since 1970.
-        modified: u64,
-    },
-    /// Every other answer that has fields of its own: 206 with one part, 304, 412, 416.
-    Composed {
-        /// Without framing, Date, Server and Connection.
-        head: ResponseHead,
-        /// The length of the content, for the framing.
-        length: u64,
-        /// As long as `length`, or [`FileBody::None`].
-        body: FileBody,
-        /// The time when the file was modified, in seconds since 1970.
-        modified: u64,
-    },
-    /// An error without fields of its own: 403, 404, 405, 503. The caller makes the page.
-    Status(Status),
+pub struct Answer {
+    /// The file, with the head of the plain 200: Content-Type, Last-Modified, ETag, Accept-Ranges.
+    pub representation: Rc<Representation>,
+    /// The entity tag of the plain 200.
+    pub tag: SentTag,
+    /// The content of the plain 200; [`FileBody::None`] for an empty file.
+    pub body: FileBody,
+    /// The part of the plain 200 that is sent.
+    pub asked: Asked,
+}
+
+/// The entity tag with which a file is sent.
+#[derive(Clone, Debug)]
+pub enum SentTag {
+    /// That of the representation.
+    Own,
+    /// One that directives choose; `None` for no entity tag.
+    Other(Option<Text>),
+}
+
+/// What a request asks for of a file.
+#[derive(Clone, Debug)]
+pub enum Asked {
+    /// All of it: 200.
+    Whole,
+    /// Nothing, because the client has it: 304.
+    NotModified,
+    /// One part: 206.
+    Part(FilePart),
+    /// Several parts: 206.
+    Parts(FileParts),
+    /// Something that it cannot have: 412 or 416, with a head of its own, and without content.
+    Failed(Box<ResponseHead>),
+}
+
+/// One part of a file.
+#[derive(Clone, Debug)]
+pub struct FilePart {
+    /// The value of Content-Range.
+    content_range: Text,
+    pub(crate) body: FileBody,
 }
 
 impl Answer {
-    /// The status, for the log.
-    pub fn status(&self) -> Status {
-        match self {
-            Answer::Whole { .. } | Answer::Retagged { .. } => Status::OK,
-            Answer::Composed { head, .. } | Answer::Parts { head, .. } => head.status,
-            Answer::Status(status) => *status,
+    /// Returns the head for directives and codings to change, before [`Asked::select`]: that of the
+    /// plain 200, or of the 304. Framing, Date, Server and Connection are the protocol's.
+    pub fn head(&self) -> ResponseHead {
+        let mut head = self.representation.head().head().clone();
+        if let SentTag::Other(tag) = &self.tag {
+            head.fields.remove(b"etag");
+            tag.iter().for_each(|tag| head.fields.push(b"ETag", tag));
+        }
+        self.asked.begin(&mut head);
+        head
+    }
+}
+
+impl Asked {
+    /// Returns whether a part of the content is asked for.
+    pub fn is_part(&self) -> bool {
+        matches!(self, Asked::Part(_) | Asked::Parts(_))
+    }
+
+    /// Makes the head of a plain 200 that of a 304, if the client has the file: it has the fields
+    /// that a cache needs to find and refresh what it has (RFC 9110 §15.4.5). The media type is
+    /// there for directives that depend on it.
+    fn begin(&self, head: &mut ResponseHead) {
+        if matches!(self, Asked::NotModified) {
+            head.status = Status::NOT_MODIFIED;
+            head.fields.remove(b"content-encoding");
+            head.fields.remove(b"accept-ranges");
         }
     }
 
-    /// The content; none with an error, and none of several parts.
-    pub fn body(&self) -> &FileBody {
+    /// Changes the [head](Answer::head) to the one of what is asked for. Returns the content, which
+    /// is `whole` where all of it is asked for.
+    pub fn select(self, head: &mut ResponseHead, whole: FileBody) -> FileBody {
         match self {
-            Answer::Whole { body, .. }
-            | Answer::Retagged { body, .. }
-            | Answer::Composed { body, .. } => body,
-            Answer::Parts { .. } | Answer::Status(_) => &FileBody::None,
+            Asked::Whole => whole,
+            Asked::NotModified => {
+                head.fields.remove(b"content-type");
+                FileBody::None
+            }
+            Asked::Part(part) => {
+                head.status = Status::PARTIAL_CONTENT;
+                head.fields.set(b"Content-Range", &part.content_range);
+                part.body
+            }
+            Asked::Parts(parts) => {
+                head.status = Status::PARTIAL_CONTENT;
+                parts.settle(head)
+            }
+            Asked::Failed(failed) => {
+                *head = *failed;
+                FileBody::None
+            }
         }
     }
 }
@@ -182,47 +220,39 @@ impl<'d> Tagged<'d> {
         }
     }
 
-    fn push_validators(self, fields: &mut Fields) {
-        if self.variant != NegotiatedForm::Only {
-            fields.push(b"Vary", b"Accept-Encoding");
-        }
-        fields.push(b"Last-Modified", self.last_modified);
-        if let Some(tag) = self.tag {
-            fields.push(b"ETag", tag);
-        }
-    }
-
     /// Returns a head that tells the type, the validators, and that parts may be asked for.
     fn head(self, status: Status) -> ResponseHead {
         let mut head = ResponseHead::new(status);
         head.fields.push(b"Content-Type", self.content_type);
-        self.push_validators(&mut head.fields);
+        if self.variant != NegotiatedForm::Only {
+            head.fields.push(b"Vary", b"Accept-Encoding");
+        }
+        head.fields.push(b"Last-Modified", self.last_modified);
+        self.tag.iter().for_each(|tag| head.fields.push(b"ETag", tag));
         head.fields.push(b"Accept-Ranges", b"bytes");
         head
     }
 
-    fn push_coding(self, fields: &mut Fields) {
-        if let NegotiatedForm::Coded(coding) = self.variant {
-            fields.push(b"Content-Encoding", coding.token().as_bytes());
-        }
-    }
-
-    /// The plain 200.
-    fn whole(self, body: FileBody) -> Answer {
-        let representation = Rc::clone(self.representation);
+    /// Returns the answer with that content, of which `asked` is asked for.
+    fn answer(self, body: FileBody, asked: Asked) -> Answer {
         let own = match self.variant {
             NegotiatedForm::Only => Some(self.document.tag()),
-            _ => representation.head().head().fields.value(b"etag"),
+            _ => self.representation.head().head().fields.value(b"etag"),
         };
-        if self.tag == own {
-            return Answer::Whole { representation, body };
-        }
-        let tag = self.tag.map(|tag| {
+        let text = |tag: &[u8]| {
             let mut text = Text::new();
             text.push(tag);
             text
-        });
-        Answer::Retagged { representation, tag, body }
+        };
+        Answer {
+            representation: Rc::clone(self.representation),
+            tag: match self.tag == own {
+                true => SentTag::Own,
+                false => SentTag::Other(self.tag.map(text)),
+            },
+            body,
+            asked,
+        }
     }
 }
 
@@ -249,38 +279,32 @@ pub(crate) fn answer_in_manner(
         _ => made.as_deref(),
     });
     let body = document.body(0, document.size());
-    if manner.is_error_page || !has_conditions(&request.fields) {
-        return tagged.whole(body);
-    }
-    conditional(tagged, request, now, body)
+    let asked = match manner.is_error_page || !has_conditions(&request.fields) {
+        true => Asked::Whole,
+        false => conditional(tagged, request, now),
+    };
+    tagged.answer(body, asked)
 }
 
-/// Answers `request` for `document`, which a script has named. All answers but errors have a head
-/// of their own.
+/// Answers `request` for `document`, which a script has named. Returns the head to begin with as
+/// well, which has what the script has set.
 pub(crate) fn answer_for_script(
     document: &Document,
     request: &Request,
     manner: ScriptManner<'_>,
     now: u64,
-) -> Answer {
+) -> (ResponseHead, Answer) {
     let tagged = Tagged::of_script(document, manner);
-    let body = document.body(0, document.size());
     let is_conditional = !manner.is_whole
         && matches!(request.method, Method::Get | Method::Head)
         && has_conditions(&request.fields);
-    let answer = match is_conditional {
-        true => conditional(tagged, request, now, body),
-        false => tagged.whole(body),
+    let asked = match is_conditional {
+        true => conditional(tagged, request, now),
+        false => Asked::Whole,
     };
-    match answer {
-        Answer::Whole { body, .. } | Answer::Retagged { body, .. } => Answer::Composed {
-            head: tagged.head(Status::OK),
-            length: document.size(),
-            body,
-            modified: document.modified(),
-        },
-        other => other,
-    }
+    let mut head = tagged.head(Status::OK);
+    asked.begin(&mut head);
+    (head, tagged.answer(document.body(0, document.size()), asked))
 }
 
 /// Returns an entity tag of Apache's form: inode, length and time in microseconds, in hexadecimal.
@@ -305,22 +329,27 @@ fn tag_of(parts: EtagParts, stat: &Stat) -> Option<Text> {
 }
 
 /// Answers `request` for `document`. `now` is in seconds since 1970.
+///
+/// # Errors
+/// 405.
 #[inline]
-pub(crate) fn answer(document: &Document, request: &Request, now: u64) -> Answer {
+pub(crate) fn answer(document: &Document, request: &Request, now: u64) -> Result<Answer, Status> {
     let body = match request.method {
         Method::Get | Method::Post => document.body(0, document.size()),
         Method::Head => FileBody::None,
         // `site` lets nothing else through.
-        _ => return Answer::Status(Status::METHOD_NOT_ALLOWED),
+        _ => return Err(Status::METHOD_NOT_ALLOWED),
     };
-    if has_conditions(&request.fields) {
-        let tagged = Tagged::new(document, Some(document.tag()));
-        return conditional(tagged, request, now, body);
-    }
-    Answer::Whole {
+    let asked = match has_conditions(&request.fields) {
+        true => conditional(Tagged::new(document, Some(document.tag())), request, now),
+        false => Asked::Whole,
+    };
+    Ok(Answer {
         representation: Rc::clone(document.representation()),
+        tag: SentTag::Own,
         body,
-    }
+        asked,
+    })
 }
 
 /// Returns whether any field of the request can change the answer from the plain 200: Range,
@@ -338,85 +367,35 @@ fn has_conditions(fields: &Fields) -> bool {
 
 /// RFC 9110 §13.2.2: preconditions, then If-Range and Range.
 #[cold]
-fn conditional(tagged: Tagged<'_>, request: &Request, now: u64, body: FileBody) -> Answer {
-    let document = tagged.document;
-    let validators = tagged.validators();
+fn conditional(tagged: Tagged<'_>, request: &Request, now: u64) -> Asked {
+    let (document, validators) = (tagged.document, tagged.validators());
     match conditional::decide(&request.method, &request.fields, Some(&validators), now) {
-        Decision::PreconditionFailed => return precondition_failed(tagged),
-        Decision::NotModified => return not_modified(tagged),
+        // A 412 without content tells the validators that the file has now, as with Apache.
+        Decision::PreconditionFailed => {
+            return Asked::Failed(Box::new(tagged.head(Status::PRECONDITION_FAILED)));
+        }
+        Decision::NotModified => return Asked::NotModified,
         Decision::Proceed => {}
     }
-    let size = document.size();
-    let ranges = if conditional::range_applies(&request.fields, &validators, now) {
-        range::requested(&request.method, &request.fields, size)
-    } else {
-        Ranges::Whole
-    };
-    match ranges {
-        Ranges::Whole => tagged.whole(body),
-        Ranges::One(span) => part(tagged, span),
-        Ranges::Many(spans) => parts(tagged, &spans),
-        Ranges::Unsatisfiable => unsatisfiable(document),
+    if !conditional::range_applies(&request.fields, &validators, now) {
+        return Asked::Whole;
     }
-}
-
-/// RFC 9110 §15.4.5: the fields that a cache needs to find and refresh what it has, and no
-/// description of the content.
-fn not_modified(tagged: Tagged<'_>) -> Answer {
-    let mut head = ResponseHead::new(Status::NOT_MODIFIED);
-    tagged.push_validators(&mut head.fields);
-    without_content(head, tagged.document)
-}
-
-/// A 412 without content tells the validators that the file has now, as with Apache.
-fn precondition_failed(tagged: Tagged<'_>) -> Answer {
-    without_content(tagged.head(Status::PRECONDITION_FAILED), tagged.document)
-}
-
-fn part(tagged: Tagged<'_>, span: Span) -> Answer {
-    let document = tagged.document;
-    let mut head = ResponseHead::new(Status::PARTIAL_CONTENT);
-    head.fields.push(b"Content-Type", tagged.content_type);
-    tagged.push_coding(&mut head.fields);
-    head.fields.push(b"Content-Range", &range::content_range(span, document.size()));
-    tagged.push_validators(&mut head.fields);
-    head.fields.push(b"Accept-Ranges", b"bytes");
-    Answer::Composed {
-        head,
-        length: span.length(),
-        body: document.body(span.first, span.length()),
-        modified: document.modified(),
-    }
-}
-
-fn parts(tagged: Tagged<'_>, spans: &[Span]) -> Answer {
-    let document = tagged.document;
-    let mut head = ResponseHead::new(Status::PARTIAL_CONTENT);
-    head.fields.push(b"Content-Type", tagged.content_type);
-    tagged.push_coding(&mut head.fields);
-    tagged.push_validators(&mut head.fields);
-    head.fields.push(b"Accept-Ranges", b"bytes");
-    Answer::Parts {
-        head,
-        parts: FileParts::new(document, spans),
-        modified: document.modified(),
+    match range::requested(&request.method, &request.fields, document.size()) {
+        Ranges::Whole => Asked::Whole,
+        Ranges::One(span) => Asked::Part(FilePart {
+            content_range: range::content_range(span, document.size()),
+            body: document.body(span.first, span.length()),
+        }),
+        Ranges::Many(spans) => Asked::Parts(FileParts::new(document, &spans)),
+        Ranges::Unsatisfiable => Asked::Failed(Box::new(unsatisfiable(document))),
     }
 }
 
 /// RFC 9110 §15.5.17.
-fn unsatisfiable(document: &Document) -> Answer {
+fn unsatisfiable(document: &Document) -> ResponseHead {
     let mut head = ResponseHead::new(Status::RANGE_NOT_SATISFIABLE);
     head.fields
         .push(b"Content-Range", &range::unsatisfied_content_range(document.size()));
     head.fields.push(b"Accept-Ranges", b"bytes");
-    without_content(head, document)
-}
-
-fn without_content(head: ResponseHead, document: &Document) -> Answer {
-    Answer::Composed {
-        head,
-        length: 0,
-        body: FileBody::None,
-        modified: document.modified(),
-    }
+    head
 }

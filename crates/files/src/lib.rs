@@ -11,7 +11,7 @@
 //!
 //! # How the front uses it
 //! ```no_run
-//! # use howdah_files::{Answer, FileBody, FileStore, StoreLimits};
+//! # use howdah_files::{Answer, Asked, FileStore, StoreLimits};
 //! # use howdah_site::{ClientRequest, DocumentPath, Resolution, Scratch, Site};
 //! # fn example(
 //! #     client: &ClientRequest<'_>, site: &Site, scratch: &mut Scratch, seconds_since_1970: u64,
@@ -24,15 +24,14 @@
 //! let Resolution::File { path, file } = resolved.resolution else { return };
 //! match store.answer(client.request(), &path, file) {
 //!     // The head is shared by all responses of the file.
-//!     Answer::Whole { representation, body } => {}
-//!     // A part, or that nothing has changed, with a head of its own.
-//!     Answer::Composed { head, length, body, modified } => {}
-//!     // Several parts, for each of which the media type may still be changed.
-//!     Answer::Parts { mut head, parts, modified } => drop(parts.settle(&mut head)),
-//!     // The same as `Whole`, with the entity tag that directives want.
-//!     Answer::Retagged { .. } => {}
+//!     Ok(Answer { asked: Asked::Whole, representation, body, .. }) => {}
+//!     // A part, or that nothing has changed: made of the head of the whole.
+//!     Ok(answer) => {
+//!         let mut head = answer.head();
+//!         let body = answer.asked.select(&mut head, answer.body);
+//!     }
 //!     // An error page of the front's own.
-//!     Answer::Status(status) => {}
+//!     Err(status) => {}
 //! }
 //! # }
 //! ```
@@ -110,7 +109,7 @@ mod tree;
 mod variants;
 mod watches;
 
-pub use answer::{Answer, AnswerForm, NegotiatedForm, ScriptManner};
+pub use answer::{Answer, AnswerForm, Asked, FilePart, NegotiatedForm, ScriptManner, SentTag};
 pub use body::{FileBody, FileChange, OpenFile};
 pub use bounded::Voided;
 pub use directive_cache::{DirectiveCache, Flaw, ReportFlaw};
@@ -121,7 +120,7 @@ pub use limits::StoreLimits;
 pub use media_type::media_type;
 pub use named::ListedName;
 pub use passwords::SiteUser;
-pub use representation::{CacheableCoding, CompressedCache, Representation};
+pub use representation::{CompressedCache, Representation};
 pub use root_links::{FolderPlace, LinkedPath, foreign_root_link, real_path};
 pub use site_folders::{RootName, SiteFolders};
 pub use store::{FileStore, StoreFigures};

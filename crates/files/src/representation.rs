@@ -8,6 +8,7 @@ use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use howdah_http::{ResponseHead, SharedHead};
+use howdah_site::ContentCoding;
 
 /// A file as it is sent whole (RFC 9110 §3.2).
 #[derive(Debug)]
@@ -35,17 +36,6 @@ impl Representation {
     }
 }
 
-/// A content coding whose result depends on nothing but the content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CacheableCoding {
-    /// gzip (RFC 1952).
-    Gzip,
-    /// Brotli (RFC 7932).
-    Brotli,
-    /// Zstandard (RFC 8878).
-    Zstandard,
-}
-
 /// A keyed digest of content, and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct ContentDigest {
@@ -66,7 +56,7 @@ pub struct CompressedCache {
 }
 
 /// Plain content and a coding.
-type CompressedKey = (ContentDigest, CacheableCoding);
+type CompressedKey = (ContentDigest, ContentCoding);
 
 #[derive(Debug, Default)]
 struct CompressedEntries {
@@ -98,7 +88,7 @@ impl CompressedCache {
 
     /// Returns the content of `of` in `coding`. `None`: it has to be compressed; if another thread
     /// has done so, [`share`](Self::share) finds it.
-    pub fn find(&self, of: &Representation, coding: CacheableCoding) -> Option<Arc<[u8]>> {
+    pub fn find(&self, of: &Representation, coding: ContentCoding) -> Option<Arc<[u8]>> {
         self.get((of.digest.get()?, coding))
     }
 
@@ -108,7 +98,7 @@ impl CompressedCache {
     pub fn share(
         &self,
         of: &Representation,
-        coding: CacheableCoding,
+        coding: ContentCoding,
         plain: &[u8],
     ) -> Option<Arc<[u8]>> {
         let halves = [0, 1].map(|half: usize| self.keys[half].hash_one(plain));
@@ -125,7 +115,7 @@ impl CompressedCache {
         &self,
         site: usize,
         of: &Representation,
-        coding: CacheableCoding,
+        coding: ContentCoding,
         content: &Arc<[u8]>,
     ) {
         let size = content.len() + ENTRY;
@@ -143,7 +133,7 @@ impl CompressedCache {
         kept.evict(self.most);
     }
 
-    fn get(&self, key: (ContentDigest, CacheableCoding)) -> Option<Arc<[u8]>> {
+    fn get(&self, key: (ContentDigest, ContentCoding)) -> Option<Arc<[u8]>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.by_key.get(&key).cloned()
     }
@@ -179,15 +169,15 @@ mod tests {
     fn compressed_content_is_shared_by_files_of_equal_content() {
         let cache = CompressedCache::new(10_000);
         let (one, two, other) = (file(), file(), file());
-        assert!(cache.find(&one, CacheableCoding::Gzip).is_none());
-        assert!(cache.share(&one, CacheableCoding::Gzip, b"same").is_none());
-        cache.keep(0, &one, CacheableCoding::Gzip, &vec![1; 10].into());
-        assert!(cache.find(&one, CacheableCoding::Gzip).is_some());
-        assert!(cache.find(&one, CacheableCoding::Brotli).is_none());
-        assert!(cache.find(&one, CacheableCoding::Zstandard).is_none());
-        assert!(cache.share(&other, CacheableCoding::Gzip, b"else").is_none());
-        assert!(cache.share(&two, CacheableCoding::Gzip, b"same").is_some());
-        assert!(cache.find(&two, CacheableCoding::Gzip).is_some());
+        assert!(cache.find(&one, ContentCoding::Gzip).is_none());
+        assert!(cache.share(&one, ContentCoding::Gzip, b"same").is_none());
+        cache.keep(0, &one, ContentCoding::Gzip, &vec![1; 10].into());
+        assert!(cache.find(&one, ContentCoding::Gzip).is_some());
+        assert!(cache.find(&one, ContentCoding::Brotli).is_none());
+        assert!(cache.find(&one, ContentCoding::Zstandard).is_none());
+        assert!(cache.share(&other, ContentCoding::Gzip, b"else").is_none());
+        assert!(cache.share(&two, ContentCoding::Gzip, b"same").is_some());
+        assert!(cache.find(&two, ContentCoding::Gzip).is_some());
     }
 
     #[test]
@@ -195,19 +185,19 @@ mod tests {
         let cache = CompressedCache::new(2 * (ENTRY + 10) + 5);
         let files: Vec<_> = (0_u8..5).map(|number| (file(), [number])).collect();
         for (file, plain) in &files {
-            assert!(cache.share(file, CacheableCoding::Gzip, plain).is_none());
-            cache.keep(0, file, CacheableCoding::Gzip, &vec![0; 10].into());
-            cache.keep(0, file, CacheableCoding::Gzip, &vec![0; 10].into());
-            assert!(cache.find(file, CacheableCoding::Gzip).is_some());
+            assert!(cache.share(file, ContentCoding::Gzip, plain).is_none());
+            cache.keep(0, file, ContentCoding::Gzip, &vec![0; 10].into());
+            cache.keep(0, file, ContentCoding::Gzip, &vec![0; 10].into());
+            assert!(cache.find(file, ContentCoding::Gzip).is_some());
             let held = files
                 .iter()
-                .filter(|(file, _)| cache.find(file, CacheableCoding::Gzip).is_some());
+                .filter(|(file, _)| cache.find(file, ContentCoding::Gzip).is_some());
             assert!(held.count() <= 2);
         }
         let (large, plain) = (file(), b"large");
-        assert!(cache.share(&large, CacheableCoding::Gzip, plain).is_none());
-        cache.keep(0, &large, CacheableCoding::Gzip, &vec![0; 2 * (ENTRY + 10)].into());
-        assert!(cache.find(&large, CacheableCoding::Gzip).is_none());
+        assert!(cache.share(&large, ContentCoding::Gzip, plain).is_none());
+        cache.keep(0, &large, ContentCoding::Gzip, &vec![0; 2 * (ENTRY + 10)].into());
+        assert!(cache.find(&large, ContentCoding::Gzip).is_none());
     }
 
     #[test]
@@ -215,11 +205,11 @@ mod tests {
         let cache = CompressedCache::new(10 * (ENTRY + 10));
         let keep = |site: usize, number: u32| {
             let of = file();
-            cache.share(&of, CacheableCoding::Gzip, &number.to_be_bytes());
-            cache.keep(site, &of, CacheableCoding::Gzip, &vec![0; 10].into());
+            cache.share(&of, ContentCoding::Gzip, &number.to_be_bytes());
+            cache.keep(site, &of, ContentCoding::Gzip, &vec![0; 10].into());
             of
         };
-        let is_kept = |of: &Representation| cache.find(of, CacheableCoding::Gzip).is_some();
+        let is_kept = |of: &Representation| cache.find(of, ContentCoding::Gzip).is_some();
         let small: Vec<_> = (0..3).map(|number| keep(1, number)).collect();
         let many: Vec<_> = (100..1_000).map(|number| keep(2, number)).collect();
         assert!(small.iter().all(is_kept));

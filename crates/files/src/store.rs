@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use howdah_htaccess::host::Probe;
-use howdah_http::{Request, Status};
+use howdah_http::{Request, ResponseHead, Status};
 use howdah_site::{
     DocumentHost, DocumentLook, DocumentPath, FileHandle, Host, MergedCopies, PathKind,
 };
@@ -56,6 +56,7 @@ pub struct FileStore {
     pub(crate) named: NamedFiles,
     pub(crate) disk: Disk,
     pub(crate) figures: StoreFigures,
+    answers: u64,
 }
 
 /// The contents of a store, and what it has done since it was made.
@@ -102,6 +103,7 @@ impl FileStore {
             named: NamedFiles::default(),
             disk: Disk::waiting(),
             figures: StoreFigures::default(),
+            answers: 0,
         }
     }
 
@@ -205,29 +207,42 @@ impl FileStore {
 
     /// Answers `request`, a GET or HEAD, from the file at `path`. `file` is what resolving found
     /// there, in this request or in an earlier one of the same [epoch](DocumentHost::epoch).
+    ///
+    /// # Errors
+    /// The status of an error without fields of its own: 403, 404, 405, 503.
     #[inline]
-    pub fn answer(&mut self, request: &Request, path: &DocumentPath, file: FileHandle) -> Answer {
+    pub fn answer(
+        &mut self,
+        request: &Request,
+        path: &DocumentPath,
+        file: FileHandle,
+    ) -> Result<Answer, Status> {
         let now = self.now;
+        self.answers += 1;
         match self.entry(path, file) {
             Ok(PathEntry { kind: EntryKind::File(document), .. }) => {
                 answer::answer(document, request, now)
             }
-            Ok(entry) => Answer::Status(refusal(&entry.kind)),
-            Err(obstacle) => Answer::Status(obstacle.status()),
+            Ok(entry) => Err(refusal(&entry.kind)),
+            Err(obstacle) => Err(obstacle.status()),
         }
     }
 
     /// Answers as [`answer`](FileStore::answer) does, where directives apply. The page of an error
     /// is answered whatever the method was. The content is there for HEAD too, since the head tells
     /// what filters would make of it.
+    ///
+    /// # Errors
+    /// As [`answer`](FileStore::answer).
     pub fn answer_in_manner(
         &mut self,
         request: &Request,
         path: &DocumentPath,
         file: FileHandle,
         manner: AnswerForm,
-    ) -> Answer {
+    ) -> Result<Answer, Status> {
         let now = self.now;
+        self.answers += 1;
         match self.entry(path, file) {
             Ok(PathEntry {
                 kind: EntryKind::File(document),
@@ -236,39 +251,45 @@ impl FileStore {
                 ..
             }) => {
                 let name = path.file_name();
-                answer::answer_in_manner(document, stat.as_ref(), name, request, manner, now)
+                let stat = stat.as_ref();
+                Ok(answer::answer_in_manner(document, stat, name, request, manner, now))
             }
-            Ok(entry) => Answer::Status(refusal(&entry.kind)),
-            Err(obstacle) => Answer::Status(obstacle.status()),
+            Ok(entry) => Err(refusal(&entry.kind)),
+            Err(obstacle) => Err(obstacle.status()),
         }
     }
 
-    /// Answers `request` from the file at `path`, which a script has named. `reader` is the user
-    /// that the script runs as, `None` where that is the user of this process: a file that the
-    /// script may not read itself is not sent to it, whatever this process may.
+    /// Answers `request` from the file at `path`, which a script has named. Returns the head to
+    /// begin with as well. `reader` is the user that the script runs as, `None` where that is the
+    /// user of this process: a file that the script may not read itself is not sent to it, whatever
+    /// this process may.
+    ///
+    /// # Errors
+    /// As [`answer`](FileStore::answer).
     pub fn answer_for_script(
         &mut self,
         request: &Request,
         path: &DocumentPath,
         reader: Option<&Identity>,
         manner: ScriptManner<'_>,
-    ) -> Answer {
+    ) -> Result<(ResponseHead, Answer), Status> {
         let now = self.now;
+        self.answers += 1;
         if reader.is_some_and(|reader| !self.may_read(path, reader)) {
-            return Answer::Status(Status::FORBIDDEN);
+            return Err(Status::FORBIDDEN);
         }
         match self.entry(path, FileHandle::NONE) {
             // The path may lead to another file by now.
             Ok(PathEntry { stat: Some(stat), .. })
                 if reader.is_some_and(|reader| !reader.may(FileRight::Read, stat)) =>
             {
-                Answer::Status(Status::FORBIDDEN)
+                Err(Status::FORBIDDEN)
             }
             Ok(PathEntry { kind: EntryKind::File(document), .. }) => {
-                answer::answer_for_script(document, request, manner, now)
+                Ok(answer::answer_for_script(document, request, manner, now))
             }
-            Ok(entry) => Answer::Status(refusal(&entry.kind)),
-            Err(obstacle) => Answer::Status(obstacle.status()),
+            Ok(entry) => Err(refusal(&entry.kind)),
+            Err(obstacle) => Err(obstacle.status()),
         }
     }
 
@@ -283,6 +304,11 @@ impl FileStore {
             copies: self.copies.sum(),
             ..self.figures
         }
+    }
+
+    /// Returns how often the store was asked to answer with a file: once for each request.
+    pub fn answers(&self) -> u64 {
+        self.answers
     }
 
     /// Returns the entry for `path`: the one that resolving found, or, where that was removed, the

@@ -283,8 +283,11 @@ fn without_watches_a_request_asks_once() {
     // Without a look, `answer` asks itself.
     let path = counter.path("a.txt");
     fs::write(folder.at("a.txt"), "two").unwrap();
-    let answer = counter.store.answer(&howdah_http::Request::new(), &path, FileHandle::NONE);
-    assert_eq!(support::content(answer.body()), b"two");
+    let answer = counter
+        .store
+        .answer(&howdah_http::Request::new(), &path, FileHandle::NONE)
+        .unwrap();
+    assert_eq!(support::content(&answer.body), b"two");
 }
 
 #[test]
@@ -461,8 +464,8 @@ fn a_file_that_is_cut_while_it_is_sent() {
         method: Method::Get,
         ..howdah_http::Request::new()
     };
-    let answer = counter.store.answer(&request, &document, FileHandle::NONE);
-    let howdah_files::FileBody::File { file, offset: 0, length: 1_000_000 } = answer.body() else {
+    let answer = counter.store.answer(&request, &document, FileHandle::NONE).unwrap();
+    let howdah_files::FileBody::File { file, offset: 0, length: 1_000_000 } = &answer.body else {
         panic!()
     };
     fs::File::options().write(true).open(&path).unwrap().set_len(10).unwrap();
@@ -479,9 +482,12 @@ fn an_answer_keeps_what_it_promised_when_the_file_is_replaced() {
     let path = folder.file("large.bin", "1".repeat(LARGE));
     let mut counter = Counter::new(&folder);
     let document = counter.path("large.bin");
-    let answer = counter.store.answer(&howdah_http::Request::new(), &document, FileHandle::NONE);
+    let answer = counter
+        .store
+        .answer(&howdah_http::Request::new(), &document, FileHandle::NONE)
+        .unwrap();
     fs::write(folder.outside("new"), "2").unwrap();
     fs::rename(folder.outside("new"), &path).unwrap();
     assert_eq!(counter.get("large.bin").text(), "2");
-    assert!(support::content(answer.body()) == "1".repeat(LARGE).into_bytes());
+    assert!(support::content(&answer.body) == "1".repeat(LARGE).into_bytes());
 }

@@ -66,14 +66,14 @@ fn short_content_is_in_memory_after_it_was_fetched() {
     file.sync_all().unwrap();
     let mut counter = Counter::new(&folder);
     let path = counter.path("page.html");
-    let answer = counter.store.answer(&Request::new(), &path, FileHandle::NONE);
-    let FileBody::File { file: open, .. } = answer.body() else {
+    let answer = counter.store.answer(&Request::new(), &path, FileHandle::NONE).unwrap();
+    let FileBody::File { file: open, .. } = &answer.body else {
         panic!("{answer:?}")
     };
     page_cache::remove(file.as_fd()).unwrap();
     // On a file system in memory nothing is cold, neither before nor afterwards.
     let _is_cold = open.is_cold(&(0..100_000));
-    answer.body().fetch_short();
+    answer.fetch_short();
     assert!(!open.is_cold(&(0..100_000)));
 }
 

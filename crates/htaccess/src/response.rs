@@ -18,7 +18,7 @@ use howdah_http::{ResponseHead, Status, members};
 use crate::DirectiveSettings;
 use crate::evaluation_context::EvaluationContext;
 use crate::modules::core::DefaultCharset;
-use crate::modules::filter::{Filter, InForce};
+use crate::modules::filter::{ContentProperties, Filter, InForce};
 use crate::modules::{expires, filter, headers};
 use crate::transaction::{RequestState, Transaction};
 use crate::transform::ContentFilter;
@@ -33,8 +33,8 @@ pub struct ResponseProperties {
     /// The modification time of the file, in microseconds since 1970; `None` where the response is
     /// no file.
     pub modified: Option<i64>,
-    /// The length of the content in bytes, where it is known.
-    pub length: Option<u64>,
+    /// The content, before it passes filters.
+    pub content: ContentProperties,
 }
 
 /// Changes a head as Apache's modules do. Returns the filters that the content passes, the first
@@ -53,7 +53,7 @@ pub fn respond(
     gather(tx, head, about.is_error);
     let filters = match about.is_error {
         true => Vec::new(),
-        false => choose_filters(tx, settings, context, head, about.length),
+        false => choose_filters(tx, settings, context, head, about.content),
     };
     if let Some(config) = &settings.expires {
         expires::response(tx, config, context, head, about.modified);
@@ -72,7 +72,7 @@ pub(crate) fn choose_filters(
     settings: &DirectiveSettings,
     context: &mut dyn EvaluationContext,
     head: &mut ResponseHead,
-    length: Option<u64>,
+    content: ContentProperties,
 ) -> Vec<Filter> {
     let core = settings.core.as_ref();
     let substitutions = settings.substitute.clone();
@@ -82,7 +82,7 @@ pub(crate) fn choose_filters(
         chain: settings.filter.as_deref(),
         substitutions: substitutions.as_ref(),
     };
-    filter::choose(tx, &in_force, context, head, length)
+    filter::choose(tx, &in_force, context, head, content)
 }
 
 /// Returns whether [`respond`] may take long for a head of `fields` fields: there are patterns or

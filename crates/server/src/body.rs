@@ -8,6 +8,7 @@
 //! the bytes of a tunnel.
 
 mod constancy;
+mod filter_room;
 mod filtering;
 mod filters;
 mod pump;
@@ -22,8 +23,9 @@ mod trailers;
 mod tunnel;
 mod unchunked;
 
+pub(crate) use self::filter_room::FilterRoom;
 pub(crate) use self::filtering::FilterPlace;
-pub(crate) use self::filters::coding;
+pub(crate) use self::filters::{coding, compressor};
 pub(crate) use self::pump::{PumpError, Sink, send};
 pub(crate) use self::ranged::{Ranged, Segment};
 pub(crate) use self::receive::{

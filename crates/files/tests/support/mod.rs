@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use howdah_config::{Config, ContentCoding};
-use howdah_files::{Answer, FileBody, FileStore, Representation, StoreLimits};
-use howdah_http::{Method, Request, ResponseHead};
+use howdah_files::{Answer, Asked, FileBody, FileStore, StoreLimits};
+use howdah_http::{Method, Request, ResponseHead, Status};
 use howdah_site::{ClientRequest, DocumentHost, DocumentPath, Host, PathKind, Scratch, Sites};
 
 /// A folder that is removed at the end of the test, with a document root `www` in it.
@@ -188,33 +188,35 @@ pub struct Seen {
 }
 
 impl Seen {
-    pub fn of(mut answer: Answer) -> Seen {
-        if let Answer::Parts { mut head, parts, modified } = answer {
-            let body = parts.settle(&mut head);
-            let length = body.length();
-            answer = Answer::Composed { head, length, body, modified };
-        }
-        let status = answer.status().code();
-        let content = content(answer.body());
-        let from_memory = matches!(answer.body(), FileBody::Memory(..));
-        let (fields, length) = match &answer {
-            Answer::Whole { representation, .. } => (whole_fields(representation), None),
-            Answer::Retagged { representation, tag, .. } => {
-                let mut fields = whole_fields(representation);
-                fields.retain(|field| field.0 != "etag");
-                let tag = tag.as_ref().map(|tag| String::from_utf8(tag.to_vec()).unwrap());
-                fields.extend(tag.map(|tag| ("etag".to_owned(), tag)));
-                (fields, None)
-            }
-            Answer::Composed { head, length, .. } => (fields_of(head), Some(*length)),
-            Answer::Parts { .. } | Answer::Status(_) => (Vec::new(), None),
+    pub fn of(answer: Result<Answer, Status>) -> Seen {
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(status) => return Seen::without_content(status),
         };
+        let mut head = answer.head();
+        let is_whole = matches!(answer.asked, Asked::Whole);
+        let body = answer.asked.select(&mut head, answer.body);
+        let mut fields = fields_of(&head);
+        if is_whole {
+            let length = answer.representation.head().length();
+            fields.push(("content-length".to_owned(), length.to_string()));
+        }
         Seen {
-            status,
+            status: head.status.code(),
             fields,
-            length,
-            content,
-            from_memory,
+            length: (!is_whole).then(|| body.length()),
+            content: content(&body),
+            from_memory: matches!(body, FileBody::Memory(..)),
+        }
+    }
+
+    fn without_content(status: Status) -> Seen {
+        Seen {
+            status: status.code(),
+            fields: Vec::new(),
+            length: None,
+            content: Vec::new(),
+            from_memory: false,
         }
     }
 
@@ -230,14 +232,6 @@ impl Seen {
     pub fn brief(&self) -> (u16, &str) {
         (self.status, self.text())
     }
-}
-
-/// The fields of a file's plain 200, its length among them.
-fn whole_fields(representation: &Representation) -> Vec<(String, String)> {
-    let shared = representation.head();
-    let mut fields = fields_of(shared.head());
-    fields.push(("content-length".to_owned(), shared.length().to_string()));
-    fields
 }
 
 fn fields_of(head: &ResponseHead) -> Vec<(String, String)> {

@@ -18,7 +18,7 @@ use crate::merge::Merge;
 use crate::module::{ApacheModule, ModuleConfig, Presence};
 
 pub use crate::transform::{ContentFilter, OUTPUT, Transform, TransformError};
-pub use choose::{InForce, TOO_SMALL, choose};
+pub use choose::{ContentProperties, InForce, TOO_SMALL, choose};
 pub(crate) use directives::DIRECTIVES;
 
 /// A filter that the content of a response passes.

@@ -44,7 +44,11 @@ fn nothing(_: &mut RequestState) {}
 const ERROR: ResponseProperties = ResponseProperties {
     is_error: true,
     modified: None,
-    length: None,
+    content: ContentProperties {
+        length: None,
+        memory: None,
+        is_known: false,
+    },
 };
 
 #[test]

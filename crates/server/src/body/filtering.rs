@@ -4,10 +4,8 @@
 //! turn between two looks at the sockets, so that other connections do not wait for them. Filters
 //! with patterns may take long for one line: they work on the threads for costly directives.
 //!
-//! A compressor takes up to megabytes. It is made at the response's first turn; [`settle`] has seen
-//! to it that its memory is counted.
-//!
-//! [`settle`]: mod@super::settle
+//! A compressor takes up to megabytes. It is made at the response's first turn; its memory was
+//! counted when it was chosen ([`FilterRoom`](super::FilterRoom)).
 
 use std::future::Future;
 use std::net::IpAddr;

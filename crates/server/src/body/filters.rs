@@ -1,7 +1,7 @@
 //! The filters that content passes on its way out: they compress it, or replace text in it.
 
-use howdah_files::CacheableCoding;
 use howdah_htaccess::modules::filter::{Filter, OUTPUT, Transform, TransformError};
+use howdah_site::ContentCoding;
 
 /// A chain of filters. Each gets the output of the one before it.
 ///
@@ -155,16 +155,25 @@ pub(super) fn usual_memory(filters: &[Filter]) -> usize {
 }
 
 /// The buffers of a response with filters, and lines of some length.
-const SLACK: usize = 256 * 1024;
+pub(super) const SLACK: usize = 256 * 1024;
 
 /// Returns the content coding that these filters produce. `None`: their output depends on more than
 /// the content.
-pub(crate) fn coding(filters: &[Filter]) -> Option<CacheableCoding> {
+pub(crate) fn coding(filters: &[Filter]) -> Option<ContentCoding> {
     match filters {
-        [Filter::Deflate] => Some(CacheableCoding::Gzip),
-        [Filter::Brotli] => Some(CacheableCoding::Brotli),
-        [Filter::Zstandard] => Some(CacheableCoding::Zstandard),
+        [Filter::Deflate] => Some(ContentCoding::Gzip),
+        [Filter::Brotli] => Some(ContentCoding::Brotli),
+        [Filter::Zstandard] => Some(ContentCoding::Zstandard),
         _ => None,
+    }
+}
+
+/// Returns the filter that produces a coding.
+pub(crate) fn compressor(coding: ContentCoding) -> Filter {
+    match coding {
+        ContentCoding::Gzip => Filter::Deflate,
+        ContentCoding::Brotli => Filter::Brotli,
+        ContentCoding::Zstandard => Filter::Zstandard,
     }
 }
 

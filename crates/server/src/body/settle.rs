@@ -22,8 +22,7 @@ const STORED: u64 = 1 << 20;
 
 /// Filters the content of `response`, if it is short and available. `buffer` lends its memory to a
 /// script's output; `place` is where the filters work. Content that is long, or becomes so, is
-/// filtered while it is sent. The memory of the filters is counted in the client's account; where
-/// that has no room for a compressor, the content is sent as it is.
+/// filtered while it is sent, and so is content that the client's account has no memory for.
 ///
 /// # Errors
 /// The content cannot be read; nothing was sent yet.
@@ -42,29 +41,26 @@ pub(crate) async fn settle(
             Poll::Ready(Ok(available)) if available.is_last => {
                 return settle_script(response, buffer, available, place).await;
             }
-            Poll::Pending | Poll::Ready(Ok(_)) => hold_memory(response, place, 0),
+            Poll::Pending | Poll::Ready(Ok(_)) => return Ok(()),
         }
-        return Ok(());
-    }
-    if response.filters.is_empty() {
-        return Ok(());
     }
     let length = response.body.length().filter(|length| *length <= STORED);
     let Some(length) = length.filter(|_| response.body.is_stored()) else {
-        hold_memory(response, place, 0);
         return Ok(());
     };
+    if response.filters.is_empty() {
+        return Ok(());
+    }
     let kept = response.representation.clone().zip(coding(&response.filters));
     if let Some((representation, coding)) = &kept
         && let Some(content) = cache.find(representation, *coding)
     {
         response.body = Body::shared(content);
-        response.filters.clear();
+        response.drop_filters();
         return Ok(());
     }
     // Nothing is read before its memory is counted.
-    hold_memory(response, place, length as usize);
-    if response.filters.is_empty() {
+    if !holds_memory(response, place, length as usize) {
         return Ok(());
     }
     let plain = Box::pin(read(&mut response.body, limits)).await?;
@@ -90,8 +86,7 @@ pub(crate) async fn settle(
         },
     };
     response.body = Body::shared(content);
-    response.filters.clear();
-    response.filter_memory = None;
+    response.drop_filters();
     Ok(())
 }
 
@@ -102,8 +97,9 @@ async fn settle_script(
     available: AvailableContent,
     place: FilterPlace<'_>,
 ) -> Result<(), PumpError> {
-    hold_memory(response, place, available.bytes.max(1));
-    if available.bytes > SCRIPT {
+    let is_filtered = !response.filters.is_empty();
+    if available.bytes > SCRIPT || (is_filtered && !holds_memory(response, place, available.bytes))
+    {
         // A script's own Content-Length may be wrong; the bytes that are there are not.
         response.body.set_length(available.bytes as u64);
         return Ok(());
@@ -115,14 +111,13 @@ async fn settle_script(
         response.body.piece().read(&mut content).map_err(of_file)?;
         response.body.consume(available.bytes);
     }
-    if !response.filters.is_empty() {
+    if is_filtered {
         // The slot is for others: filters may wait for their turn.
         response.body.release();
         let memory = response.filter_memory.clone();
         content = match Box::pin(filtered(content, &response.filters, place, memory)).await? {
             FilteredContent::Whole(content) => {
-                response.filters.clear();
-                response.filter_memory = None;
+                response.drop_filters();
                 content
             }
             FilteredContent::TooLong(content) => content,
@@ -132,19 +127,14 @@ async fn settle_script(
     Ok(())
 }
 
-/// Counts the memory that the filters of content of `length` bytes take. Where the client's
-/// responses have as much as they may, the content is not compressed; other filters take little.
-fn hold_memory(response: &mut Response, place: FilterPlace<'_>, length: usize) {
-    if response.filters.is_empty() {
-        return;
-    }
-    let memory = place.memory();
+/// Counts `length` bytes of content before and behind the filters, beside the memory of these.
+/// Returns `false` where the client's account has no room.
+fn holds_memory(response: &mut Response, place: FilterPlace<'_>, length: usize) -> bool {
     // Short content leaves the filters at once.
-    let is_short = (1..=TURN).contains(&length);
-    if !is_short && !memory.hold_of_account(usual_memory(&response.filters) + 2 * length) {
-        response.leave_plain();
+    length <= TURN || {
+        let memory = response.filter_memory.get_or_insert_with(|| place.memory());
+        memory.hold_of_account(usual_memory(&response.filters) + 2 * length)
     }
-    response.filter_memory = Some(memory);
 }
 
 /// Returns all of the content of a stored body.

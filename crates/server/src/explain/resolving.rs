@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use howdah_files::{Answer, AnswerForm, FileStore, NegotiatedForm};
+use howdah_files::{AnswerForm, Asked, FileStore, NegotiatedForm};
 use howdah_htaccess::WorkBudget;
 use howdah_htaccess::modules::core::EtagParts;
 use howdah_htaccess::response::ResponseProperties;
@@ -102,22 +102,31 @@ impl ResolvingState<'_> {
         ruled: Option<&mut Rc<Ruled>>,
         to: &mut Explanation,
     ) {
-        if let Some(about) = self.outcome(resolution, ruled.as_deref(), to) {
-            self.adjust(about, ruled, to);
+        let mut asked = (Asked::Whole, None);
+        let Some(mut about) = self.outcome(resolution, ruled.as_deref(), &mut asked, to) else {
+            return;
+        };
+        about.content.is_known = matches!(asked.0, Asked::NotModified);
+        self.adjust(about, ruled, &asked.0, to);
+        let is_filtered = !to.filters.is_empty();
+        if !file::sends_whole(&asked.0, is_filtered) {
+            file::select_head(&mut to.head, is_filtered, asked.0, asked.1);
+            to.filters.clear();
         }
     }
 
     /// Explains what is sent, before directives change its head. Returns what directives ask about
-    /// it; `None` where they do not see it.
+    /// it; `None` where they do not see it. `asked` becomes what is asked for of a file.
     fn outcome(
         &mut self,
         resolution: Resolution,
         ruled: Option<&Rc<Ruled>>,
+        asked: &mut AskedOfFile,
         to: &mut Explanation,
     ) -> Option<ResponseProperties> {
         let rules = ruled.map(Rc::as_ref);
         let is_error = match resolution {
-            Resolution::File { path, file } => self.explain_file((path, file), rules, to),
+            Resolution::File { path, file } => self.explain_file((path, file), rules, asked, to),
             Resolution::Php(script) => {
                 self.explain_script(&script, rules, to);
                 false
@@ -176,6 +185,7 @@ impl ResolvingState<'_> {
         &self,
         found: (DocumentPath, FileHandle),
         rules: Option<&Ruled>,
+        asked: &mut AskedOfFile,
         to: &mut Explanation,
     ) -> bool {
         let (path, file, variant) = {
@@ -188,7 +198,7 @@ impl ResolvingState<'_> {
             codings::select(&mut host.store, self.site, found, fields)
         };
         to.outcome = ExplainedOutcome::File(shown(&path));
-        to.head = self.file((&path, file, variant), rules);
+        (to.head, *asked) = self.file((&path, file, variant), rules);
         // The file of an error page is one that is there.
         let is_error_page = rules.is_some_and(|rules| rules.state.status != Status::OK);
         !is_error_page && file::is_error(to.head.status)
@@ -216,6 +226,7 @@ impl ResolvingState<'_> {
         &mut self,
         about: ResponseProperties,
         ruled: Option<&mut Rc<Ruled>>,
+        asked: &Asked,
         to: &mut Explanation,
     ) {
         let is_script = matches!(to.outcome, ExplainedOutcome::Script { .. });
@@ -223,7 +234,8 @@ impl ResolvingState<'_> {
         let Some(ruled) = ruled else {
             if is_compressed {
                 let fields = &self.client.request().fields;
-                let facts = codings::CodingFacts { fields, environment: None };
+                let asked = Some(asked);
+                let facts = codings::CodingFacts { fields, environment: None, asked };
                 let filter = codings::explained(self.site, facts, &mut to.head, is_script);
                 to.filters.extend(filter);
             }
@@ -254,6 +266,7 @@ impl ResolvingState<'_> {
             let facts = codings::CodingFacts {
                 fields,
                 environment: Some(&ruled.state.env),
+                asked: Some(asked),
             };
             let filter = codings::explained(self.site, facts, &mut to.head, is_script);
             to.filters.extend(filter);
@@ -266,12 +279,12 @@ impl ResolvingState<'_> {
         edited.unwrap_or(&self.client.request().fields)
     }
 
-    /// Returns the head of a file before directives change it.
+    /// Returns the head of a file before directives change it, and what is asked for of the file.
     fn file(
         &self,
         (path, file, variant): (&DocumentPath, FileHandle, NegotiatedForm),
         ruled: Option<&Ruled>,
-    ) -> ResponseHead {
+    ) -> (ResponseHead, AskedOfFile) {
         let core = ruled.and_then(|ruled| ruled.settings.core.as_ref());
         let manner = AnswerForm {
             variant,
@@ -283,25 +296,28 @@ impl ResolvingState<'_> {
             (&self.store, &self.passwords),
             (&self.compared, &self.pool_user),
         );
-        let answer = host.store.answer_in_manner(self.client.request(), path, file, manner);
-        let (document, tag) = match answer {
-            Answer::Composed { head, .. } | Answer::Parts { head, .. } => return head,
-            Answer::Status(status) => return ResponseHead::new(status),
-            Answer::Whole { representation, .. } => (representation, None),
-            Answer::Retagged { representation, tag, .. } => (representation, Some(tag)),
+        let request = self.client.request();
+        let answer = match host.store.answer_in_manner(request, path, file, manner) {
+            Ok(answer) => answer,
+            Err(status) => return (ResponseHead::new(status), (Asked::Whole, None)),
         };
-        let mut head = document.head().head().clone();
-        if let Some(tag) = tag {
-            head.fields.remove(b"etag");
-            tag.iter().for_each(|tag| head.fields.push(b"ETag", tag));
-        }
+        let mut head = answer.head();
         if let Some(ruled) = ruled {
-            head.status = ruled.state.status;
+            if manner.is_error_page {
+                head.status = ruled.state.status;
+            }
             set_content_type(&mut head, ruled);
         }
-        head
+        let named = file::named_tag(&answer, &request.fields);
+        match answer.asked {
+            Asked::Failed(failed) => (*failed, (Asked::Whole, None)),
+            asked => (head, (asked, named)),
+        }
     }
 }
+
+/// What is asked for of a file, and its entity tag: see [`file::named_tag`].
+type AskedOfFile = (Asked, Option<Vec<u8>>);
 
 /// Microseconds since 1970.
 pub(super) fn now() -> u64 {

@@ -18,8 +18,8 @@ use std::time::Instant;
 
 use howdah_files::FileStore;
 use howdah_htaccess::WorkBudget;
-use howdah_htaccess::modules::filter::Filter;
-use howdah_htaccess::response::{ResponseProperties, may_take_long};
+use howdah_htaccess::modules::filter::{ContentProperties, Filter};
+use howdah_htaccess::response::{ResponseProperties, may_take_long, passes_filters};
 use howdah_http::{ResponseHead, Status};
 use howdah_site::{
     CachedResolution, DocumentPath, Host, ListingPage, Resolution, Resolved, Ruled, Site,
@@ -28,7 +28,7 @@ use howdah_sys::open::Lookup;
 
 use super::context::RequestContext;
 use super::response::{Head, Response};
-use crate::body::BodySource;
+use crate::body::{BodySource, FilterRoom};
 use crate::crew::{ClientNetwork, JobOrigin};
 use crate::observe::{Phase, RequestError, RespondError};
 
@@ -334,8 +334,15 @@ pub(crate) async fn adjust(
     ruled: Option<&mut Rc<Ruled>>,
     response: &mut Response,
 ) -> Result<(), RespondError> {
-    let (Some(ruled), Head::Own(head)) = (ruled, &mut response.head) else {
+    let Some(ruled) = ruled.filter(|_| matches!(response.head, Head::Own(_))) else {
         return Ok(());
+    };
+    let room = match !response.is_own && passes_filters(&ruled.state, &ruled.settings) {
+        true => {
+            let place = context.thread.filter_place(Some(site), context.peer);
+            FilterRoom::of(response, context.request, place)
+        }
+        false => FilterRoom::default(),
     };
     let stored = if response.body.is_stored() {
         response.body.length()
@@ -345,12 +352,21 @@ pub(crate) async fn adjust(
     let about = ResponseProperties {
         is_error: response.is_own,
         modified: response.modified,
-        length: response.length_hint.or(stored),
+        content: ContentProperties {
+            length: response.length_hint.or(stored),
+            memory: room.bytes(),
+            is_known: response.status() == Status::NOT_MODIFIED
+                && response.representation.is_some(),
+        },
+    };
+    let Head::Own(head) = &mut response.head else {
+        return Ok(());
     };
     response.filters = match may_take_long(&ruled.settings, head.fields.len()) {
         false => respond(context, site, ruled, head, about, None)?,
         true => Box::pin(respond_within(context, site, ruled, head, about)).await?,
     };
+    room.fill(response);
     Ok(())
 }
 

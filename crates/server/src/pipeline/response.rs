@@ -18,8 +18,11 @@ pub(crate) struct Response {
     pub(crate) body: Body,
     /// The filters that the content passes, in this order.
     pub(crate) filters: Vec<Filter>,
-    /// The memory of these filters, in the client's account. `None` until the response is settled.
+    /// The memory of these filters, in the client's account. `None` where it is not counted.
     pub(crate) filter_memory: Option<Arc<FilterMemory>>,
+    /// Whether the account had little memory when the filters were chosen: another response may
+    /// be compressed where this one is not.
+    pub(crate) lacks_memory: bool,
     /// The file whose content this is. Compressed content can be kept with the file.
     pub(crate) representation: Option<Rc<Representation>>,
     /// The time when the file was modified, in microseconds since 1970.
@@ -67,6 +70,7 @@ impl Response {
             body,
             filters: Vec::new(),
             filter_memory: None,
+            lacks_memory: false,
             representation: None,
             length_hint: None,
             modified: None,
@@ -84,24 +88,10 @@ impl Response {
         }
     }
 
-    /// Has the content sent without being compressed. What the head says of its coding is taken
-    /// back; it still varies with the client's codings.
-    pub(crate) fn leave_plain(&mut self) {
-        while let Some(Filter::Deflate | Filter::Brotli | Filter::Zstandard) = self.filters.last() {
-            self.filters.pop();
-            self.own_head();
-            let Head::Own(head) = &mut self.head else {
-                return;
-            };
-            let codings = head.fields.value(b"content-encoding").unwrap_or_default();
-            let before = memchr::memrchr(b',', codings).map(|at| codings[..at].to_vec());
-            match before {
-                Some(before) => head.fields.set(b"Content-Encoding", before.trim_ascii_end()),
-                None => _ = head.fields.remove(b"Content-Encoding"),
-            }
-            // It is that of the compressed content.
-            head.fields.remove(b"ETag");
-        }
+    /// Has the content sent as it is from here on, and gives the memory of its filters back.
+    pub(crate) fn drop_filters(&mut self) {
+        self.filters.clear();
+        self.filter_memory = None;
     }
 
     /// Adds a field to a [`Head::Own`]. A field whose value cannot be sent is left out.
@@ -157,6 +147,14 @@ impl Head {
             Head::Own(head) => head,
             Head::Shared(shared) => shared.head(),
             Head::File(representation) => representation.head().head(),
+        }
+    }
+
+    /// Returns the head as data, to be changed.
+    pub(crate) fn into_own(self) -> ResponseHead {
+        match self {
+            Head::Own(head) => head,
+            shared => shared.get().clone(),
         }
     }
 }

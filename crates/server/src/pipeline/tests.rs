@@ -8,6 +8,8 @@ mod site;
 
 use std::rc::Rc;
 
+use howdah_http::date;
+
 use self::memory_transport::MemoryTransport;
 use self::site::{on_thread, peer};
 
@@ -109,6 +111,39 @@ fn content_is_compressed_no_further_for_a_client_that_is_gone() {
             let sent = stream.bytes();
             let start = sent.get(..20).unwrap_or_default().escape_ascii();
             assert_eq!(sent.starts_with(b"200 text/css length="), !is_broken, "{start}");
+        }
+    });
+}
+
+#[test]
+fn the_store_is_asked_once_for_a_file() {
+    let rows = [
+        ("", "200 "),
+        ("If-Modified-Since: Thu, 01 Jan 1970 00:00:00 GMT", "200 "),
+        ("Range: bytes=0-1", "206 "),
+        ("Range: bytes=0-0,2-2", "206 "),
+        ("Range: bytes=9999999-", "416 "),
+        ("If-None-Match: *", "304 "),
+        ("If-Match: \"other\"", "412 "),
+    ];
+    on_thread(move |thread| async move {
+        let now = date::format(thread.clock().now().seconds());
+        let since = format!("If-Modified-Since: {}", now.escape_ascii());
+        let rows = rows.into_iter().chain([(&*since, "304 ")]);
+        for file in ["small.txt", "ruled/plain.txt", "ruled/page.html", "ruled/large.css"] {
+            for (fields, status) in rows.clone() {
+                let stream = Rc::new(line_protocol::Stream::default());
+                let before = thread.store().answers();
+                let lines = format!("x /{file}\n{fields}\n");
+                line_protocol::serve(&thread, &peer(), &lines, &stream).await;
+                assert_eq!(thread.store().answers() - before, 1, "{lines}");
+                let sent = stream.bytes();
+                // Of what passes filters, no part is sent.
+                let is_whole = status == "206 " && !file.ends_with(".txt");
+                let status = if is_whole { "200 " } else { status };
+                let start = sent.get(..20).unwrap_or_default().escape_ascii();
+                assert!(sent.starts_with(status.as_bytes()), "{lines}: {start}");
+            }
         }
     });
 }

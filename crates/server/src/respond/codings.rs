@@ -3,14 +3,14 @@
 //!
 //! Directives come first: a response whose content they have encoded or filtered is left alone.
 
-use howdah_files::{CodedFile, FileStore, NegotiatedForm};
+use howdah_files::{Asked, CodedFile, FileStore, NegotiatedForm};
 use howdah_htaccess::modules::filter::Filter;
-use howdah_http::{Fields, Request, ResponseHead, Status, codings, members};
+use howdah_http::{Fields, ResponseHead, Status, codings, members};
 use howdah_site::{ContentCoding, DocumentPath, FileHandle, Site};
 
 use super::not_modified;
-use crate::body::BodySource;
-use crate::pipeline::{Head, Response};
+use crate::body::{BodySource, FilterRoom, compressor};
+use crate::pipeline::{Head, RequestContext, Response};
 
 /// Returns the file to send in place of the one at `path`, and the form in which it is sent.
 /// `fields` are those of the request.
@@ -42,6 +42,9 @@ pub(crate) struct CodingFacts<'a> {
     pub(crate) fields: &'a Fields,
     /// The variables that directives and the script have set; `None` for none.
     pub(crate) environment: Option<&'a Fields>,
+    /// The part of a file that is asked for; `None` for other content. A part is one of the plain
+    /// content.
+    pub(crate) asked: Option<&'a Asked>,
 }
 
 /// Returns whether the site has content compressed: files, or the output of scripts. The variable
@@ -53,86 +56,82 @@ pub(crate) fn compresses(site: &Site, is_script: bool, environment: Option<&Fiel
         && !environment.is_some_and(|environment| environment.contains(b"no-gzip"))
 }
 
-/// Has the content of `response` compressed, if the site says so and the client accepts a coding.
-/// The response to a client that has the compressed content already becomes a 304.
+/// Has the content of `response` compressed, if the site says so, the client accepts a coding, and
+/// has memory left for it. The response to a client that has the compressed content already becomes
+/// a 304.
 pub(crate) fn compress(
+    context: &RequestContext<'_, '_>,
     site: &Site,
-    request: &Request,
     facts: CodingFacts<'_>,
     mut response: Response,
 ) -> Response {
     let length = response.length_hint.or(response.body.length());
-    if !response.filters.is_empty() || !is_compressible(response.head.get(), length) {
+    if !response.filters.is_empty() || !is_compressible(response.head.get(), facts, length) {
         return response;
     }
-    let mut head = match response.head {
-        Head::Own(head) => head,
-        shared => shared.get().clone(),
+    response.own_head();
+    let Head::Own(head) = &mut response.head else {
+        return response;
     };
-    response.filters.extend(encode(site, facts, &mut head));
-    let is_known = !response.filters.is_empty() && not_modified::is_known(request, &head);
-    let response = Response { head: Head::Own(head), ..response };
-    if is_known {
-        not_modified::respond(response)
-    } else {
-        response
+    vary(head);
+    let Some(coding) = preferred(site, facts) else {
+        return response;
+    };
+    let tag = coded_tag(head, coding);
+    let etag = tag.as_deref().or(head.fields.value(b"etag"));
+    if head.status == Status::OK && not_modified::is_known(context.request, etag) {
+        encode(head, coding, tag);
+        return not_modified::respond(response);
     }
-}
-
-/// Gives the head of a 304 or a 206 the fields that the 200 of the same file would have because its
-/// content may be compressed (RFC 9110 §15.4.5): Vary, and with a 304 the entity tag. `whole` is
-/// the head of the plain 200, for `length` bytes.
-pub(crate) fn complete(
-    site: &Site,
-    facts: CodingFacts<'_>,
-    mut whole: ResponseHead,
-    length: u64,
-    head: &mut ResponseHead,
-) {
-    if varies(head) || !is_compressible(&whole, Some(length)) {
-        return;
-    }
-    head.fields.push(b"Vary", b"Accept-Encoding");
-    whole.fields.remove(b"etag");
-    let tag = head.fields.value(b"etag");
-    tag.into_iter().for_each(|tag| whole.fields.push(b"ETag", tag));
-    encode(site, facts, &mut whole);
-    // A client that has named the tag of its copy gets that tag.
-    if head.status == Status::NOT_MODIFIED
-        && !facts.fields.contains(b"if-none-match")
-        && let Some(tag) = whole.fields.value(b"etag")
+    let filter = compressor(coding);
+    let cache = context.thread.compressed_cache();
+    let kept = response.representation.as_ref().and_then(|of| cache.find(of, coding));
+    let room = match kept {
+        Some(_) => FilterRoom::default(),
+        None => {
+            let place = context.thread.filter_place(Some(site), context.peer);
+            FilterRoom::of(&response, context.request, place)
+        }
+    };
+    if let Head::Own(head) = &mut response.head
+        && room.bytes().is_none_or(|bytes| filter.memory() <= bytes)
     {
-        head.fields.set(b"ETag", tag);
+        encode(head, coding, tag);
+        response.filters.push(filter);
     }
+    room.fill(&mut response);
+    response
 }
 
-/// Changes the head of compressible content to that of the coding which the client prefers. Returns
-/// the filter that makes the coding; `None` where the content is sent as it is. The variable
-/// `no-brotli` leaves Brotli out, as with mod_brotli.
-fn encode(site: &Site, facts: CodingFacts<'_>, head: &mut ResponseHead) -> Option<Filter> {
-    if !varies(head) {
-        head.fields.push(b"Vary", b"Accept-Encoding");
-    }
+/// Returns the coding that the client prefers of those that the site compresses with. `None`: the
+/// content is to be sent as it is, as a part of it always is. The variable `no-brotli` leaves
+/// Brotli out, as with mod_brotli.
+fn preferred(site: &Site, facts: CodingFacts<'_>) -> Option<ContentCoding> {
     let without_brotli = facts.environment.is_some_and(|known| known.contains(b"no-brotli"));
     let is_offered =
         |coding: &&ContentCoding| !(without_brotli && matches!(coding, ContentCoding::Brotli));
     let offered: Vec<ContentCoding> =
         site.config().compress.iter().filter(is_offered).copied().collect();
     let tokens: Vec<&str> = offered.iter().map(|coding| coding.token()).collect();
-    let coding = *offered.get(codings::preferred(facts.fields, &tokens)?)?;
-    let filter = match coding {
-        ContentCoding::Brotli => Filter::Brotli,
-        ContentCoding::Gzip => Filter::Deflate,
-        ContentCoding::Zstandard => Filter::Zstandard,
-    };
+    let preferred = codings::preferred(facts.fields, &tokens)
+        .filter(|_| !facts.asked.is_some_and(Asked::is_part))?;
+    offered.get(preferred).copied()
+}
+
+/// Changes the head of content to that of the content in `coding`, with that entity tag.
+fn encode(head: &mut ResponseHead, coding: ContentCoding, tag: Option<Vec<u8>>) {
     for name in ["Content-Length", "Content-MD5", "Accept-Ranges"] {
         head.fields.remove(name.as_bytes());
     }
     head.fields.set(b"Content-Encoding", coding.token().as_bytes());
-    if let Some(tag) = head.fields.value(b"etag").and_then(|tag| weak(tag, coding.token())) {
-        head.fields.set(b"ETag", &tag);
+    tag.iter().for_each(|tag| head.fields.set(b"ETag", tag));
+}
+
+/// Adds Accept-Encoding to Vary.
+fn vary(head: &mut ResponseHead) {
+    if !varies(head) {
+        head.fields.push(b"Vary", b"Accept-Encoding");
     }
-    Some(filter)
 }
 
 /// Returns whether Vary says that the response depends on Accept-Encoding.
@@ -148,8 +147,19 @@ pub(crate) fn explained(
     head: &mut ResponseHead,
     is_script: bool,
 ) -> Option<Filter> {
-    let applies = compresses(site, is_script, facts.environment) && is_compressible(head, None);
-    applies.then(|| encode(site, facts, head))?
+    if !compresses(site, is_script, facts.environment) || !is_compressible(head, facts, None) {
+        return None;
+    }
+    vary(head);
+    let coding = preferred(site, facts)?;
+    let tag = coded_tag(head, coding);
+    encode(head, coding, tag);
+    Some(compressor(coding))
+}
+
+/// Returns the entity tag of the content in a coding, made of that of the plain content in `head`.
+fn coded_tag(head: &ResponseHead, coding: ContentCoding) -> Option<Vec<u8>> {
+    weak(head.fields.value(b"etag")?, coding.token())
 }
 
 /// The tag of the content in another coding: weak, since another version of the server may compress
@@ -160,9 +170,12 @@ fn weak(tag: &[u8], coding: &str) -> Option<Vec<u8>> {
     Some([b"W/", start, b"-", coding.as_bytes(), b"\""].concat())
 }
 
-fn is_compressible(head: &ResponseHead, length: Option<u64>) -> bool {
+/// Returns whether the content is compressed for clients that accept a coding. A 304 for a file has
+/// the fields of the 200 (RFC 9110 §15.4.5).
+fn is_compressible(head: &ResponseHead, facts: CodingFacts<'_>, length: Option<u64>) -> bool {
     let is_fixed = |member: &[u8]| member.eq_ignore_ascii_case(b"no-transform");
-    head.status == Status::OK
+    let is_known = matches!(facts.asked, Some(Asked::NotModified));
+    (head.status == Status::OK || is_known)
         && !head.fields.values(b"cache-control").flat_map(members).any(is_fixed)
         && !head.fields.contains(b"content-encoding")
         && !head.fields.contains(b"content-range")

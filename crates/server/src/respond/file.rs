@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use howdah_files::{
-    self as files, AnswerForm, FileBody, FileParts, NegotiatedForm, Representation,
+    self as files, Answer, AnswerForm, Asked, FileBody, NegotiatedForm, Representation, SentTag,
 };
 use howdah_htaccess::modules::core::EtagParts;
-use howdah_htaccess::response::{self, passes_filters};
-use howdah_http::{Fields, Request, ResponseHead, Status, Text};
+use howdah_htaccess::response;
+use howdah_http::{Fields, Request, ResponseHead, Status};
 use howdah_site::{DocumentPath, FileHandle, Ruled, Site};
 
 use super::codings::{self, CodingFacts};
@@ -48,17 +48,12 @@ pub(crate) async fn respond(
     }
     let answer = context.thread.store().answer(context.request, &path, file);
     context.scratch.paths.reuse(path);
-    match answer {
-        files::Answer::Whole { representation, body }
-        | files::Answer::Retagged { representation, body, .. } => {
-            Ok(Response::new(Head::File(representation), body.into()))
-        }
-        files::Answer::Composed { head, body, .. } => {
-            Ok(Response::new(Head::Own(head), body.into()))
-        }
-        files::Answer::Parts { head, parts, .. } => Ok(settled(head, parts)),
-        files::Answer::Status(status) => Err(status.into()),
+    let answer = answer?;
+    if let Asked::Whole = answer.asked {
+        return Ok(Response::new(Head::File(answer.representation), answer.body.into()));
     }
+    let whole = Response::new(Head::Own(answer.head()), answer.body.into());
+    Ok(select(whole, answer.asked, None))
 }
 
 /// Responds to OPTIONS for the file at `path` with the media type of the file, as Apache does, so
@@ -77,7 +72,7 @@ pub(crate) async fn respond_with_methods(
     push_media_type(&mut head, &path, ruled.as_deref().map(Rc::as_ref));
     let mut response = Response::new(Head::Own(head), Body::none());
     adjust(context, site, ruled, &mut response).await?;
-    response.filters.clear();
+    response.drop_filters();
     Ok(response)
 }
 
@@ -92,77 +87,75 @@ fn respond_coded(
         is_error_page: false,
         tag: EtagParts::DEFAULT,
     };
-    let ask = |manner| {
-        let mut store = context.thread.store();
-        store.answer_in_manner(context.request, &path, file, manner)
-    };
-    let found = ask(manner);
-    let whole = is_about_part(site, None, &found)
-        .then(|| whole_of(ask(AnswerForm { is_error_page: true, ..manner })))
-        .flatten();
+    let answer = context.thread.store().answer_in_manner(context.request, &path, file, manner);
     context.scratch.paths.reuse(path);
-    let complete = |head: &mut ResponseHead| {
-        let Some(whole) = whole else { return };
-        let (whole, length) = (whole.head().head().clone(), whole.head().length());
-        let facts = CodingFacts {
-            fields: &context.request.fields,
-            environment: None,
-        };
-        codings::complete(site, facts, whole, length, head);
+    let answer = answer?;
+    let facts = CodingFacts {
+        fields: &context.request.fields,
+        environment: None,
+        asked: Some(&answer.asked),
     };
-    match found {
-        files::Answer::Whole { representation, body }
-        | files::Answer::Retagged { representation, body, .. } => {
-            let head = Head::File(Rc::clone(&representation));
-            let response = Response {
-                representation: Some(representation),
-                ..Response::new(head, body.into())
-            };
-            match codings::compresses(site, false, None) {
-                true => {
-                    let request = &*context.request;
-                    let facts = CodingFacts {
-                        fields: &request.fields,
-                        environment: None,
-                    };
-                    Ok(codings::compress(site, request, facts, response))
-                }
-                false => Ok(response),
-            }
-        }
-        files::Answer::Composed { mut head, body, .. } => {
-            complete(&mut head);
-            Ok(Response::new(Head::Own(head), body.into()))
-        }
-        files::Answer::Parts { mut head, parts, .. } => {
-            complete(&mut head);
-            Ok(settled(head, parts))
-        }
-        files::Answer::Status(status) => Err(status),
-    }
+    let tag = named_tag(&answer, facts.fields);
+    let head = match answer.asked {
+        Asked::Whole => Head::File(Rc::clone(&answer.representation)),
+        _ => Head::Own(answer.head()),
+    };
+    let whole = Response {
+        representation: Some(answer.representation),
+        ..Response::new(head, answer.body.into())
+    };
+    let whole = match codings::compresses(site, false, None) {
+        true => codings::compress(context, site, facts, whole),
+        false => whole,
+    };
+    Ok(select(whole, answer.asked, tag))
 }
 
-/// Returns the response with several parts of a file.
-fn settled(mut head: ResponseHead, parts: FileParts) -> Response {
-    let body = parts.settle(&mut head);
+/// Returns what is asked for of a file. `whole` is the response with all of it, or with the head of
+/// the 304, as directives and codings have made it. `named`: see [`named_tag`].
+pub(super) fn select(whole: Response, asked: Asked, named: Option<Vec<u8>>) -> Response {
+    let is_filtered = !whole.filters.is_empty();
+    if sends_whole(&asked, is_filtered || whole.status() == Status::NOT_MODIFIED) {
+        return whole;
+    }
+    let mut head = whole.head.into_own();
+    let body = select_head(&mut head, is_filtered, asked, named);
     Response::new(Head::Own(head), body.into())
 }
 
-/// Returns whether `found` is an answer about the content that the client has, or to a part of it,
-/// and the site has content compressed.
-fn is_about_part(site: &Site, ruled: Option<&Ruled>, found: &files::Answer) -> bool {
-    matches!(found.status(), Status::NOT_MODIFIED | Status::PARTIAL_CONTENT)
-        && codings::compresses(site, false, ruled.map(|ruled| &ruled.state.env))
+/// Returns whether the response for the whole file is sent. Compressing a part does not give a part
+/// of the compressed content: RFC 9110 §14.2 lets a server ignore Range. `is_other`: the filters
+/// make other content, or the client has that.
+pub(crate) fn sends_whole(asked: &Asked, is_other: bool) -> bool {
+    matches!(asked, Asked::Whole) || (asked.is_part() && is_other)
 }
 
-/// Returns the file of an answer with the whole of it.
-fn whole_of(answer: files::Answer) -> Option<Rc<Representation>> {
-    match answer {
-        files::Answer::Whole { representation, .. }
-        | files::Answer::Retagged { representation, .. } => Some(representation),
-        files::Answer::Composed { .. } | files::Answer::Parts { .. } | files::Answer::Status(_) => {
-            None
+/// Changes the head of the whole file as [`select`] does. Returns the content.
+pub(crate) fn select_head(
+    head: &mut ResponseHead,
+    is_filtered: bool,
+    asked: Asked,
+    named: Option<Vec<u8>>,
+) -> FileBody {
+    if is_filtered {
+        head.fields.remove(b"content-encoding");
+        if let Some(tag) = named.filter(|_| head.fields.contains(b"etag")) {
+            head.fields.set(b"ETag", &tag);
         }
+    }
+    asked.select(head, FileBody::None)
+}
+
+/// Returns the entity tag of the file without filters, where the client has named the tag of its
+/// copy: it gets that tag with a 304.
+pub(crate) fn named_tag(answer: &Answer, fields: &Fields) -> Option<Vec<u8>> {
+    if !matches!(answer.asked, Asked::NotModified) || !fields.contains(b"if-none-match") {
+        return None;
+    }
+    let own = || answer.representation.head().head().fields.value(b"etag");
+    match &answer.tag {
+        SentTag::Own => own().map(<[u8]>::to_vec),
+        SentTag::Other(tag) => tag.as_ref().map(|tag| tag.to_vec()),
     }
 }
 
@@ -179,171 +172,86 @@ async fn respond_ruled(
         is_error_page: ruled.state.status != Status::OK,
         tag: core.map_or(EtagParts::DEFAULT, |core| core.etag_parts()),
     };
-    // Directives may remove Range and conditions.
-    let edited = ruled.state.request_fields.clone();
-    let edited = edited.map(|fields| Request { fields, ..context.request.clone() });
-    let ask = |context: &RequestContext<'_, '_>, manner| {
-        let mut host = context.thread.host(site, context.arrival.started, &context.compared);
+    let (answer, named) = {
+        // Directives may remove Range and conditions.
+        let edited = ruled.state.request_fields.clone();
+        let edited = edited.map(|fields| Request { fields, ..context.request.clone() });
         let request = edited.as_ref().unwrap_or(context.request);
-        host.store.answer_in_manner(request, &path, file, manner)
+        let answer = context.thread.store().answer_in_manner(request, &path, file, manner);
+        let named = answer.as_ref().ok().and_then(|answer| named_tag(answer, &request.fields));
+        (answer, named)
     };
-    let mut found = ask(context, manner);
-    let status = found.status();
-    if status == Status::PARTIAL_CONTENT && passes_filters(&ruled.state, &ruled.settings) {
-        // Compressing a part does not give a part of the compressed content. RFC 9110 §14.2 lets a
-        // server ignore Range.
-        let all = ask(context, AnswerForm { is_error_page: true, ..manner });
-        let (response, fields) = tried(context, site, ruled, all).await?;
-        if !response.filters.is_empty() {
-            context.scratch.paths.reuse(path);
-            return Ok(response);
-        }
-        let state = &mut Rc::make_mut(ruled).state;
-        (state.fields, state.error_fields) = fields;
-        found = ask(context, manner);
-    }
-    let is_known = found.status() == Status::NOT_MODIFIED;
-    let mut filtered = None;
-    if is_known && passes_filters(&ruled.state, &ruled.settings) {
-        let all = ask(context, AnswerForm { is_error_page: true, ..manner });
-        let (response, fields) = tried(context, site, ruled, all).await?;
-        let state = &mut Rc::make_mut(ruled).state;
-        (state.fields, state.error_fields) = fields;
-        filtered = Some(response.head);
-    }
-    let whole = (is_known || is_about_part(site, Some(ruled), &found))
-        .then(|| whole_of(ask(context, AnswerForm { is_error_page: true, ..manner })))
-        .flatten();
     context.scratch.paths.reuse(path);
-    if let (Some(whole), true) = (&whole, is_known) {
-        not_modified::add_type(&mut found, whole);
-    }
-    let whole = whole.filter(|_| codings::compresses(site, false, Some(&ruled.state.env)));
-    let fields = whole.is_some().then(|| ruled.state.request_fields.clone()).flatten();
-    let mut response = adjusted(context, site, ruled, found).await?;
-    if let (Some(whole), Head::Own(head)) = (whole, &mut response.head) {
-        let fields = fields.as_ref().unwrap_or(&context.request.fields);
-        complete_coded(site, ruled, &whole, fields, head);
-    } else if let (Some(filtered), Head::Own(head)) = (filtered, &mut response.head) {
-        not_modified::complete(context.request, filtered.get(), head);
-    }
-    Ok(response)
+    let (whole, asked) = adjusted(context, site, ruled, answer?).await?;
+    Ok(select(whole, asked, named))
 }
 
-/// Gives the head of a 206 or a 304 the fields that the whole file has because the site compresses
-/// it.
-fn complete_coded(
-    site: &Site,
-    ruled: &Ruled,
-    whole: &Representation,
-    fields: &Fields,
-    head: &mut ResponseHead,
-) {
-    let (mut plain, length) = (whole.head().head().clone(), whole.head().length());
-    set_content_type(&mut plain, ruled);
-    let facts = CodingFacts {
-        fields,
-        environment: Some(&ruled.state.env),
-    };
-    codings::complete(site, facts, plain, length, head);
-}
-
-/// Applies the directives as [`adjusted`] does. Also returns the fields that they had set before,
-/// for another attempt.
-async fn tried(
-    context: &mut RequestContext<'_, '_>,
-    site: &Site,
-    ruled: &mut Rc<Ruled>,
-    found: files::Answer,
-) -> Result<(Response, (Fields, Fields)), RespondError> {
-    let before = (ruled.state.fields.clone(), ruled.state.error_fields.clone());
-    Ok((adjusted(context, site, ruled, found).await?, before))
-}
-
-/// Applies the directives to the answer for a file.
+/// Applies the directives to a whole file, or to the head of the 304. The resulting head is kept if
+/// it depends on the directives alone. Returns what is asked for of the file as well.
 async fn adjusted(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
     ruled: &mut Rc<Ruled>,
-    found: files::Answer,
-) -> Result<Response, RespondError> {
-    match found {
-        files::Answer::Whole { representation, body } => {
-            adjusted_whole(context, site, ruled, (representation, SentTag::Own, body)).await
-        }
-        files::Answer::Retagged { representation, tag, body } => {
-            adjusted_whole(context, site, ruled, (representation, SentTag::Other(tag), body)).await
-        }
-        files::Answer::Composed { head, body, modified, .. } => {
-            let response = Response::new(Head::Own(head), body.into());
-            composed(context, site, ruled, response, modified).await
-        }
-        files::Answer::Parts { head, parts, modified } => {
-            let mut response = Response::new(Head::Own(head), Body::none());
-            response.length_hint = Some(parts.length());
-            let mut response = composed(context, site, ruled, response, modified).await?;
-            if let Head::Own(head) = &mut response.head {
-                response.body = parts.settle(head).into();
-            }
-            Ok(response)
-        }
-        files::Answer::Status(status) => Err(status.into()),
+    answer: Answer,
+) -> Result<(Response, Asked), RespondError> {
+    if let Asked::Failed(head) = answer.asked {
+        let modified = answer.representation.modified();
+        return Ok((failed(context, site, ruled, *head, modified).await?, Asked::Whole));
     }
-}
-
-/// Applies the directives to a whole file. The resulting head is kept if it depends on the
-/// directives alone.
-async fn adjusted_whole(
-    context: &mut RequestContext<'_, '_>,
-    site: &Site,
-    ruled: &mut Rc<Ruled>,
-    (document, tag, body): (Rc<Representation>, SentTag, FileBody),
-) -> Result<Response, RespondError> {
     let is_error_page = ruled.state.status != Status::OK;
     let second = context.arrival.began.seconds();
     let fields = &context.request.fields;
-    let is_plain =
-        !is_error_page && !fields.contains(b"if-none-match") && !fields.contains(b"range");
+    let is_whole = matches!(answer.asked, Asked::Whole);
+    let is_plain = is_whole
+        && !is_error_page
+        && !fields.contains(b"if-none-match")
+        && !fields.contains(b"range");
     let prepared = context.prepared.clone().filter(|_| is_plain);
     let known = prepared.as_ref().and_then(|prepared| {
         let cache = context.thread.compressed_cache();
-        prepared.file(&document, ruled, context.request, second, cache, || body.clone().into())
+        let body = || answer.body.clone().into();
+        prepared.file(&answer.representation, ruled, context.request, second, cache, body)
     });
     if let Some(response) = known {
-        return Ok(response);
+        return Ok((response, answer.asked));
     }
     let compresses = codings::compresses(site, false, Some(&ruled.state.env));
-    if !compresses && matches!(tag, SentTag::Own) && is_left_alone(ruled, &document) {
-        return Ok(Response::new(Head::File(document), body.into()));
+    let is_own = is_whole && matches!(answer.tag, SentTag::Own);
+    if !compresses && is_own && is_left_alone(ruled, &answer.representation) {
+        let head = Head::File(answer.representation);
+        return Ok((Response::new(head, answer.body.into()), answer.asked));
     }
     let conditions = HeadConditions::of(ruled, context.request, second, compresses);
     let kept = prepared.zip(conditions);
+    let mut head = answer.head();
+    let Answer {
+        representation: document, body, asked, ..
+    } = answer;
     let length = body.length();
-    let head = own_head(&document, tag, ruled);
+    if is_error_page {
+        head.status = ruled.state.status;
+    }
+    set_content_type(&mut head, ruled);
+    // A 304 loses its type to the directives, and whether content is compressed depends on it.
+    let is_known = compresses && matches!(asked, Asked::NotModified);
+    let kind = head.fields.value(b"content-type").filter(|_| is_known).map(<[u8]>::to_vec);
     let mut response = Response::new(Head::Own(head), body.into());
     response.modified = microseconds(document.modified());
+    response.representation = Some(Rc::clone(&document));
     adjust(context, site, Some(ruled), &mut response).await?;
+    if let (Some(kind), Head::Own(head)) = (&kind, &mut response.head) {
+        head.fields.set(b"Content-Type", kind);
+    }
     if compresses && !is_error_page {
         let fields = ruled.state.request_fields.as_ref().unwrap_or(&context.request.fields);
         let facts = CodingFacts {
             fields,
             environment: Some(&ruled.state.env),
+            asked: Some(&asked),
         };
-        response = codings::compress(site, context.request, facts, response);
+        response = codings::compress(context, site, facts, response);
     }
-    Ok(keep_head(context, (document, length), kept, response))
-}
-
-/// Returns the head of a file's response as the directives begin with it.
-fn own_head(document: &Representation, tag: SentTag, ruled: &Ruled) -> ResponseHead {
-    let mut head = document.head().head().clone();
-    head.status = ruled.state.status;
-    if let SentTag::Other(tag) = tag {
-        head.fields.remove(b"etag");
-        tag.iter().for_each(|tag| head.fields.push(b"ETag", tag));
-    }
-    set_content_type(&mut head, ruled);
-    head
+    Ok((keep_head(context, (document, length), kept, response), asked))
 }
 
 /// Keeps the head of a file's response for the next requests, if `kept` has a place for it and
@@ -358,7 +266,8 @@ fn keep_head(
     let coding = coding(&response.filters);
     let cache = context.thread.compressed_cache();
     let compressed = coding.and_then(|coding| cache.find(&document, coding));
-    let is_settled = response.filters.is_empty() || compressed.is_some();
+    let is_settled =
+        compressed.is_some() || (response.filters.is_empty() && !response.lacks_memory);
     let (head, body) = match (response.head, kept.filter(|_| is_settled)) {
         (Head::Own(head), Some((prepared, conditions))) => {
             let length = compressed.as_ref().map_or(length, |content| content.len() as u64);
@@ -369,50 +278,41 @@ fn keep_head(
         (head, _) => (head, response.body),
     };
     let response = Response { head, body, ..response };
-    if !response.filters.is_empty() && not_modified::is_known(context.request, response.head.get())
+    let head = response.head.get();
+    if !response.filters.is_empty()
+        && head.status == Status::OK
+        && not_modified::is_known(context.request, head.fields.value(b"etag"))
     {
         return not_modified::respond(response);
     }
-    Response {
-        representation: Some(document),
-        ..response
-    }
+    response
 }
 
-/// The entity tag with which a file is sent.
-enum SentTag {
-    Own,
-    Other(Option<Text>),
-}
-
-/// Adjusts a part, a 304, a 412, or an error with fields of its own. Several parts have no content
-/// yet, because their heads state the media type that the directives choose.
-async fn composed(
+/// Applies the directives to a 412 or 416.
+async fn failed(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
     ruled: &mut Rc<Ruled>,
-    mut response: Response,
+    mut head: ResponseHead,
     modified: u64,
 ) -> Result<Response, RespondError> {
     let core = ruled.settings.core.as_ref();
-    let status = response.status();
-    let is_error = is_error(status);
-    if is_error && core.is_some_and(|core| core.error_document(status).is_some()) {
-        if let Some(range) = response.head.get().fields.value(b"content-range") {
+    let is_error = is_error(head.status);
+    if is_error && core.is_some_and(|core| core.error_document(head.status).is_some()) {
+        if let Some(range) = head.fields.value(b"content-range") {
             // The page of a 416 tells the length as well (RFC 9110 §15.5.17).
             Rc::make_mut(ruled).state.error_fields.set(b"Content-Range", range);
         }
-        return Err(status.into());
+        return Err(head.status.into());
     }
-    if let Head::Own(head) = &mut response.head
-        && !is_error
-    {
-        set_content_type(head, ruled);
+    if !is_error {
+        set_content_type(&mut head, ruled);
     }
+    let mut response = Response::new(Head::Own(head), Body::none());
     response.modified = microseconds(modified);
     response.is_own = is_error;
     adjust(context, site, Some(ruled), &mut response).await?;
-    response.filters.clear();
+    response.drop_filters();
     Ok(response)
 }
 
@@ -423,7 +323,7 @@ pub(crate) fn is_error(status: Status) -> bool {
 }
 
 /// Seconds since 1970 in microseconds; `None` where that is too much.
-fn microseconds(seconds: u64) -> Option<i64> {
+pub(super) fn microseconds(seconds: u64) -> Option<i64> {
     i64::try_from(seconds).ok()?.checked_mul(1_000_000)
 }
 

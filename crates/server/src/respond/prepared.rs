@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
-use howdah_files::{CacheableCoding, CompressedCache, Representation};
+use howdah_files::{CompressedCache, Representation};
 use howdah_htaccess::RequestState;
 use howdah_htaccess::response::passes_filters;
 use howdah_http::{Request, ResponseHead, SharedHead};
-use howdah_site::Ruled;
+use howdah_site::{ContentCoding, Ruled};
 
 use super::call::CommonCall;
 use crate::body::Body;
@@ -31,7 +31,7 @@ struct PreparedHead {
     conditions: HeadConditions,
     head: Rc<SharedHead>,
     /// The coding of the content.
-    coding: Option<CacheableCoding>,
+    coding: Option<ContentCoding>,
 }
 
 /// The conditions under which a prepared head is valid, besides the file and the cached resolution.
@@ -110,7 +110,7 @@ impl PreparedResponse {
         conditions: HeadConditions,
         head: ResponseHead,
         length: u64,
-        coding: Option<CacheableCoding>,
+        coding: Option<ContentCoding>,
     ) -> Rc<SharedHead> {
         let head = Rc::new(SharedHead::new(head, length));
         let kept = PreparedHead {

@@ -240,10 +240,10 @@ impl Begun {
         if compresses {
             let environment = ruled.as_deref().map(|ruled| &ruled.state.env);
             let environment = environment.or(context.script_environment.as_deref());
-            let facts = CodingFacts { fields, environment };
+            let facts = CodingFacts { fields, environment, asked: None };
             // PHP makes no output for HEAD. The fields are those of the output that GET would get.
             response.length_hint = response.length_hint.filter(|_| !is_head);
-            response = codings::compress(site, context.request, facts, response);
+            response = codings::compress(context, site, facts, response);
         }
         response.range = range.filter(|_| response.filters.is_empty()).map(Box::new);
         Ok(response)

@@ -10,12 +10,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use howdah_files::{Answer, FileBody, FileParts, ScriptManner, real_path};
-use howdah_htaccess::response::passes_filters;
+use howdah_files::{Answer, Asked, FileBody, ScriptManner, real_path};
 use howdah_http::{Fields, ResponseHead, Status};
 use howdah_site::{DocumentPath, Ruled, Script, Site};
 use howdah_sys::open::{self, Lookup};
 
+use super::file::{microseconds, named_tag, select};
 use crate::body::Body;
 use crate::observe::{RequestError, RespondError};
 use crate::pipeline::{Head, RequestContext, Response, adjust, look_at};
@@ -32,7 +32,6 @@ pub(super) async fn respond(
     mut head: ResponseHead,
 ) -> Result<Response, RespondError> {
     let path = find(context, site, script, &head).await?;
-    let is_success = head.status == Status::OK;
     let content_type = take_content_type(&mut head.fields);
     take_framing(&mut head.fields);
     let own = ScriptFields {
@@ -40,40 +39,23 @@ pub(super) async fn respond(
         head: &head,
         path: &path,
     };
-    let Some(ruled) = ruled else {
-        let found = own.answer(context, site, !is_success);
-        let (response, parts) = own.response(context, script, found)?;
-        return Ok(settled(response, parts));
-    };
-    let is_filtered = passes_filters(&ruled.state, &ruled.settings);
-    if is_filtered {
-        // A part of the content cannot be compressed, and a whole one has a tag of its own: the
-        // filters are chosen first.
-        let kept = (ruled.state.fields.clone(), ruled.state.error_fields.clone());
-        let found = own.answer(context, site, true);
-        let (mut response, _) = own.response(context, script, found)?;
-        adjust(context, site, Some(ruled), &mut response).await?;
-        if !response.filters.is_empty() || !is_success {
-            return Ok(response);
-        }
-        let state = &mut Rc::make_mut(ruled).state;
-        (state.fields, state.error_fields) = kept;
+    let (made, answer) = own
+        .answer(context, site)
+        .map_err(|status| own.refused(context, script, status))?;
+    let named = named_tag(&answer, &context.request.fields);
+    let modified = microseconds(answer.representation.modified());
+    if let Asked::Failed(failed) = answer.asked {
+        let mut response = own.response(*failed, FileBody::None, modified);
+        adjust(context, site, ruled, &mut response).await?;
+        response.drop_filters();
+        return Ok(response);
     }
-    let found = own.answer(context, site, !is_success);
-    let (mut response, parts) = own.response(context, script, found)?;
-    adjust(context, site, Some(ruled), &mut response).await?;
-    Ok(match response.status() {
-        Status::OK => response,
-        _ => settled(Response { filters: Vec::new(), ..response }, parts),
-    })
-}
-
-/// Returns `response` with the parts of the file, if there are several.
-fn settled(mut response: Response, parts: Option<FileParts>) -> Response {
-    if let (Some(parts), Head::Own(head)) = (parts, &mut response.head) {
-        response.body = parts.settle(head).into();
+    let mut response = own.response(made, answer.body, modified);
+    if let Asked::NotModified = answer.asked {
+        response.representation = Some(answer.representation);
     }
-    response
+    adjust(context, site, ruled, &mut response).await?;
+    Ok(select(response, answer.asked, named))
 }
 
 /// Returns the path of the file that the script names. A file that is not in the kernel's memory is
@@ -139,9 +121,14 @@ struct ScriptFields<'s> {
 }
 
 impl ScriptFields<'_> {
-    fn answer(&self, context: &RequestContext<'_, '_>, site: &Site, is_whole: bool) -> Answer {
+    /// Returns the answer for the file, and the head of the plain 200 with what the script has set.
+    fn answer(
+        &self,
+        context: &RequestContext<'_, '_>,
+        site: &Site,
+    ) -> Result<(ResponseHead, Answer), Status> {
         let manner = ScriptManner {
-            is_whole,
+            is_whole: self.head.status != Status::OK,
             content_type: self.content_type,
             last_modified: self.head.fields.value(b"last-modified"),
             tag: self.head.fields.value(b"etag"),
@@ -151,21 +138,9 @@ impl ScriptFields<'_> {
         thread.store().answer_for_script(context.request, self.path, user, manner)
     }
 
-    /// Returns the response without the content of several parts, whose heads state the media type
-    /// that the directives choose. The parts are returned beside the response.
-    fn response(
-        &self,
-        context: &RequestContext<'_, '_>,
-        script: &Script,
-        found: Answer,
-    ) -> Result<(Response, Option<FileParts>), RespondError> {
-        let (mut head, body, parts, modified) = match found {
-            Answer::Composed { head, body, modified, .. } => (head, body, None, modified),
-            Answer::Parts { head, parts, modified } => {
-                (head, FileBody::None, Some(parts), modified)
-            }
-            other => return Err(self.refused(context, script, other.status())),
-        };
+    /// Returns the response with that content. `head` is that of the file's answer; the script's
+    /// status takes the place of 200, and its fields are added.
+    fn response(&self, mut head: ResponseHead, body: FileBody, modified: Option<i64>) -> Response {
         if head.status == Status::OK {
             head.status = self.head.status;
             head.reason.clone_from(&self.head.reason);
@@ -179,12 +154,10 @@ impl ScriptFields<'_> {
         for (name, value) in made.iter() {
             head.fields.push(name, value);
         }
-        let length = parts.as_ref().map_or(body.length(), FileParts::length);
         let mut response = Response::new(Head::Own(head), Body::from(body));
-        response.length_hint = Some(length);
-        response.modified = i64::try_from(modified).ok().and_then(|at| at.checked_mul(1_000_000));
+        response.modified = modified;
         response.is_own = response.status() == Status::RANGE_NOT_SATISFIABLE;
-        Ok((response, parts))
+        response
     }
 
     fn refused(

@@ -26,6 +26,39 @@ pub struct InForce<'s> {
     pub substitutions: Option<&'s Arc<dyn ContentFilter>>,
 }
 
+/// Properties of the content that filters are chosen for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ContentProperties {
+    /// Its length in bytes, where it is known.
+    pub length: Option<u64>,
+    /// Bytes of memory that filters may take, so that one that compresses can be among them.
+    /// `None`: as many as they need.
+    pub memory: Option<usize>,
+    /// The client has the content, so that the response is a 304. It gets the fields that the
+    /// filters give the 200 (RFC 9110 §15.4.5).
+    pub is_known: bool,
+}
+
+impl ContentProperties {
+    /// Returns the properties behind a filter, whose output has an unknown length.
+    fn behind(self, filter: &Filter) -> ContentProperties {
+        ContentProperties {
+            length: None,
+            memory: self.memory.map(|memory| memory.saturating_sub(filter.memory())),
+            ..self
+        }
+    }
+
+    /// Returns `filter`, which compresses, if there is memory for it. Nothing in the head may have
+    /// told of it before.
+    fn admit(self, filter: Filter) -> Considered {
+        match self.memory {
+            Some(memory) if memory < filter.memory() => Err("the client has no memory left for it"),
+            _ => Ok(filter),
+        }
+    }
+}
+
 /// A filter that may act on the response.
 enum Candidate {
     /// A name from AddOutputFilter or SetOutputFilter.
@@ -44,15 +77,14 @@ impl Candidate {
 }
 
 /// Chooses the filters that the content passes, the first one first. Changes `head` accordingly:
-/// Vary, Content-Encoding, ETag, and no Content-Length where the length changes. `length` is the
-/// length of the content, where it is known. Not for pages that the server itself makes for errors
-/// and redirects.
+/// Vary, Content-Encoding, ETag, and no Content-Length where the length changes. Not for pages that
+/// the server itself makes for errors and redirects.
 pub fn choose(
     tx: &mut Transaction<'_>,
     in_force: &InForce<'_>,
     context: &mut dyn EvaluationContext,
     head: &mut ResponseHead,
-    length: Option<u64>,
+    mut content: ContentProperties,
 ) -> Vec<Filter> {
     let mut candidates = candidates(tx, in_force);
     candidates.sort_by_key(Candidate::rank);
@@ -66,9 +98,7 @@ pub fn choose(
             tx.complain(None, what);
             break;
         }
-        // The length of another filter's output is not known yet.
-        let length = length.filter(|_| filters.is_empty());
-        let outcome = consider(tx, in_force, context, head, length, &candidate);
+        let outcome = consider(tx, in_force, context, head, content, &candidate);
         tx.trace(|| TraceEvent {
             step: "filter",
             place: None,
@@ -82,7 +112,10 @@ pub fn choose(
                 Err(reason) => format!("not used: {reason}"),
             },
         });
-        filters.extend(outcome.ok());
+        if let Ok(filter) = outcome {
+            content = content.behind(&filter);
+            filters.push(filter);
+        }
     }
     filters
 }
@@ -128,13 +161,16 @@ fn consider(
     in_force: &InForce<'_>,
     context: &mut dyn EvaluationContext,
     head: &mut ResponseHead,
-    length: Option<u64>,
+    content: ContentProperties,
     candidate: &Candidate,
 ) -> Considered {
     let kind = match candidate {
         Candidate::Named(kind) => *kind,
         Candidate::SmartFilter(_, smart) => {
-            if !is_whole_or_part(head) && !tx.state.env.contains(b"filter-errordocs") {
+            if !content.is_known
+                && !is_whole_or_part(head)
+                && !tx.state.env.contains(b"filter-errordocs")
+            {
                 return Err("the status is not 200");
             }
             let provider = provider(tx, context, head, smart).ok_or("no provider fits")?;
@@ -143,8 +179,8 @@ fn consider(
         }
     };
     match kind {
-        FilterKind::Deflate => deflate(tx, head, length),
-        FilterKind::Brotli => brotli(tx, head, length),
+        FilterKind::Deflate => deflate(tx, head, content),
+        FilterKind::Brotli => brotli(tx, head, content),
         FilterKind::Inflate => {
             let limits = in_force.chain.map_or_else(Default::default, |chain| chain.inflate);
             inflate(tx, head).map(|()| Filter::Inflate(limits))
@@ -207,8 +243,12 @@ fn announce(protocol: FilterProtocol, fields: &mut Fields) {
 
 /// Checks mod_deflate's conditions, in its order. Up to the check of existing codings, the head is
 /// not changed.
-fn deflate(tx: &mut Transaction<'_>, head: &mut ResponseHead, length: Option<u64>) -> Considered {
-    if length.is_some_and(|length| length <= TOO_SMALL) {
+fn deflate(
+    tx: &mut Transaction<'_>,
+    head: &mut ResponseHead,
+    content: ContentProperties,
+) -> Considered {
+    if content.length.is_some_and(|length| length <= TOO_SMALL) {
         return Err("the content is too small");
     }
     let env = &tx.state.env;
@@ -234,13 +274,18 @@ fn deflate(tx: &mut Transaction<'_>, head: &mut ResponseHead, length: Option<u64
     if !tx.state.env.contains(b"force-gzip") && !accepts(tx, b"gzip") {
         return Err("the client does not accept gzip");
     }
+    let filter = content.admit(Filter::Deflate)?;
     encode(tx, head, coded, "gzip");
-    Ok(Filter::Deflate)
+    Ok(filter)
 }
 
 /// Checks mod_brotli's conditions. Unlike with Apache, a client that takes gzip and no Brotli gets
 /// gzip.
-fn brotli(tx: &mut Transaction<'_>, head: &mut ResponseHead, length: Option<u64>) -> Considered {
+fn brotli(
+    tx: &mut Transaction<'_>,
+    head: &mut ResponseHead,
+    content: ContentProperties,
+) -> Considered {
     if tx.state.is_subrequest || head.status.code() == 204 {
         return Err("a part of something, or nothing at all");
     }
@@ -250,7 +295,7 @@ fn brotli(tx: &mut Transaction<'_>, head: &mut ResponseHead, length: Option<u64>
     let coded = coded(tx, head)?;
     let is_part = head.fields.contains(b"content-range");
     if !is_part && !accepts(tx, b"br") && accepts(tx, b"gzip") {
-        return deflate(tx, head, length).inspect_err(|_| vary(head));
+        return deflate(tx, head, content).inspect_err(|_| vary(head));
     }
     vary(head);
     if is_part {
@@ -259,8 +304,9 @@ fn brotli(tx: &mut Transaction<'_>, head: &mut ResponseHead, length: Option<u64>
     if !accepts(tx, b"br") {
         return Err("the client does not accept br");
     }
+    let filter = content.admit(Filter::Brotli)?;
     encode(tx, head, coded, "br");
-    Ok(Filter::Brotli)
+    Ok(filter)
 }
 
 /// Checks INFLATE's conditions. It undoes a script's own compression, so that later filters see

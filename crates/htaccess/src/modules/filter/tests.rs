@@ -11,6 +11,8 @@ struct Exchange<'a> {
     head: &'a str,
     status: u16,
     length: Option<u64>,
+    memory: Option<usize>,
+    is_known: bool,
     is_subrequest: bool,
 }
 
@@ -20,6 +22,8 @@ const PLAIN: Exchange<'_> = Exchange {
     head: "Content-Type: text/html; charset=utf-8\nContent-Length: 1000\nETag: \"a\"",
     status: 200,
     length: Some(1000),
+    memory: None,
+    is_known: false,
     is_subrequest: false,
 };
 
@@ -42,7 +46,11 @@ fn chosen(directives: &str, asked: &Exchange<'_>) -> String {
         &settings(directives),
         &mut Nowhere::default(),
         &mut head,
-        asked.length,
+        ContentProperties {
+            length: asked.length,
+            memory: asked.memory,
+            is_known: asked.is_known,
+        },
     );
     let mut parts: Vec<String> = filters
         .iter()
@@ -103,6 +111,33 @@ fn which_filters() {
     ];
     for (directives, expected) in table {
         assert_eq!(chosen(directives, &PLAIN), expected, "{directives}");
+    }
+}
+
+#[test]
+fn content_is_left_as_it_is_where_there_is_no_memory_to_compress_it() {
+    let tight = |memory| Exchange { memory: Some(memory), ..PLAIN };
+    let (gzip, brotli) = (Filter::Deflate.memory(), Filter::Brotli.memory());
+    let substituted = "substitute Accept-Encoding - \"a\" -";
+    let substitute = "SetOutputFilter DEFLATE;SUBSTITUTE\nSubstitute s/a/b/";
+    for (directives, memory, expected) in [
+        ("SetOutputFilter DEFLATE", gzip, ZIPPED),
+        ("SetOutputFilter DEFLATE", gzip - 1, BUT_VARY),
+        ("SetOutputFilter BROTLI_COMPRESS", brotli - 1, BUT_VARY),
+        ("AddOutputFilterByType DEFLATE text/html", 0, BUT_VARY),
+        (substitute, gzip, substituted),
+        (substitute, 0, substituted),
+    ] {
+        assert_eq!(chosen(directives, &tight(memory)), expected, "{directives} {memory}");
+    }
+}
+
+#[test]
+fn a_304_has_the_fields_that_filters_give_the_200() {
+    let directives = "AddOutputFilterByType DEFLATE text/html";
+    for (is_known, expected) in [(true, ZIPPED), (false, AS_IT_IS)] {
+        let asked = Exchange { status: 304, is_known, ..PLAIN };
+        assert_eq!(chosen(directives, &asked), expected, "{is_known}");
     }
 }
 
@@ -260,6 +295,7 @@ fn what_a_script_compressed_is_inflated() {
     let asked = Exchange {
         head: "Content-Encoding: gzip",
         length: None,
+        memory: None,
         ..PLAIN
     };
     let both = "inflate deflate Accept-Encoding gzip - -";
@@ -313,8 +349,8 @@ fn a_filters_protocol_changes_the_head() {
             head.fields.push(name.as_bytes(), b"x");
         }
         let mut tx = transaction(&request);
-        let mut context = Nowhere::default();
-        let found = choose_filters(&mut tx, &settings(&lines), &mut context, &mut head, None);
+        let (mut context, any) = (Nowhere::default(), ContentProperties::default());
+        let found = choose_filters(&mut tx, &settings(&lines), &mut context, &mut head, any);
         assert!(found.is_empty());
         let line = |(name, value): (&[u8], &[u8])| {
             [String::from_utf8_lossy(name), String::from_utf8_lossy(value)].join("=")
@@ -419,7 +455,8 @@ fn the_search_for_a_filter_is_counted() {
     tx.client = tx.client.within(&budget);
     let mut head = ResponseHead::new(Status::OK);
     head.fields.push(b"Content-Type", b"text/html");
-    choose_filters(&mut tx, &settings, &mut Nowhere::default(), &mut head, None);
+    let any = ContentProperties::default();
+    choose_filters(&mut tx, &settings, &mut Nowhere::default(), &mut head, any);
     assert!(budget.used() >= 3000, "{}", budget.used());
     assert!(settings.filter.unwrap().may_take_long());
 }

@@ -93,6 +93,21 @@ impl FilterMemory {
         is_counted
     }
 
+    /// Counts `most` bytes, or as many as the account has room for.
+    pub(crate) fn hold_at_most(&self, most: usize) {
+        self.hold(0);
+        let account = self.clients.account(self.client);
+        let free = |held: usize| most.min(self.clients.most_held.saturating_sub(held));
+        let held = account
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| Some(held + free(held)));
+        self.bytes.store(held.map_or(0, free), Ordering::Relaxed);
+    }
+
+    /// Returns whether the bytes that are counted are all of an account.
+    pub(crate) fn is_whole_account(&self) -> bool {
+        self.bytes() == self.clients.most_held
+    }
+
     /// As [`hold`](FilterMemory::hold). More than a whole account counts as all of it.
     pub(crate) fn hold_of_account(&self, bytes: usize) -> bool {
         self.hold(bytes.min(self.clients.most_held))
@@ -111,7 +126,7 @@ impl Clients {
         if bytes == former {
             return true;
         }
-        let account = &self.held[self.state.hash_one(self.network(client)) as usize % ACCOUNTS];
+        let account = self.account(client);
         if bytes < former {
             account.fetch_sub(former - bytes, Ordering::Relaxed);
             return true;
@@ -119,6 +134,10 @@ impl Clients {
         let more = bytes - former;
         let with = |held: usize| Some(held + more).filter(|held| *held <= self.most_held);
         account.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with).is_ok()
+    }
+
+    fn account(&self, client: IpAddr) -> &AtomicUsize {
+        &self.held[self.state.hash_one(self.network(client)) as usize % ACCOUNTS]
     }
 }
 
@@ -149,6 +168,12 @@ mod tests {
         assert!(first.hold_of_account(5000) && !first.hold(1025) && !second.hold_of_account(1));
         drop(first);
         assert!(second.hold_of_account(1000) && second.hold(1024));
+        second.hold(1000);
+        let (rest, none) = (filters(), filters());
+        rest.hold_at_most(100);
+        none.hold_at_most(100);
+        assert_eq!((rest.bytes(), none.bytes(), none.is_whole_account()), (24, 0, false));
+        drop((rest, none));
         drop(second);
         assert!(clients.held.iter().all(|held| held.load(Ordering::Relaxed) == 0));
     }

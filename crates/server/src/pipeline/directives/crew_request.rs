@@ -113,7 +113,9 @@ impl CrewRequest {
                     let request = client.request();
                     let (path, file, _) =
                         codings::select(host.store, site, (path, file), &request.fields);
-                    host.store.answer(request, &path, file).body().fetch_short();
+                    if let Ok(answer) = host.store.answer(request, &path, file) {
+                        answer.fetch_short();
+                    }
                 }
             });
         };

@@ -22,6 +22,7 @@ pub(super) fn on_thread<F: Future<Output = ()> + 'static>(serve: impl FnOnce(Rc<
     write("small.txt", "small");
     write("large.txt", &large());
     write("folder/x.txt", "");
+    write("ruled/plain.txt", "plain");
     write("ruled/page.html", "small one\n");
     write("ruled/large.css", &large());
     write(

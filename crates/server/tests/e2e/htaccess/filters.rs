@@ -81,6 +81,8 @@ fn files_are_compressed_for_who_can_read_it() {
         assert!(tag.ends_with("-gzip\""), "{tag}");
         let again = ask(&mut wire, "/small.css", &[GZIP, ("If-None-Match", &tag)]);
         assert_eq!((again.status, again.field("etag")), (304, Some(tag.as_str())));
+        let part = [GZIP, ("If-None-Match", &tag), ("Range", "bytes=0-9")];
+        assert_eq!(ask(&mut wire, "/small.css", &part).status, 304, "RFC 9110, 13.2.2");
 
         let plain = ask(&mut wire, "/small.css", &[]);
         assert_eq!((plain.text(), plain.field("content-encoding")), (small.as_str(), None));

@@ -141,6 +141,7 @@ fn content_is_not_compressed_where_the_client_s_share_of_memory_is_used_up() {
     let packed = ask();
     assert_eq!(packed.field("content-encoding"), Some("br"));
     assert!(packed.body.len() < styles.len() / 2);
+    let tag = site.ask("GET", "/a.css", &[], b"").field("etag").map(str::to_owned);
     let before = memory(&site);
     let head = |number| [get(&format!("/a.css?{number}")), field("accept-encoding", "br")].concat();
     let clients: Vec<Frames> = (0..2)
@@ -162,7 +163,7 @@ fn content_is_not_compressed_where_the_client_s_share_of_memory_is_used_up() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     let plain = ask();
-    assert_eq!((plain.field("content-encoding"), plain.field("etag")), (None, None));
+    assert_eq!((plain.field("content-encoding"), plain.field("etag")), (None, tag.as_deref()));
     assert_eq!(plain.field("vary"), Some("Accept-Encoding"));
     assert!(plain.body == styles.as_bytes());
     // When they are gone, there is room.
