@@ -42,7 +42,7 @@ fn hits(sites: &Sites, store: &mut FileStore) {
         measure(name, HITS, || {
             let look = store.look(black_box(path));
             assert!(look.kind == PathKind::File);
-            black_box(store.answer(black_box(request), path, look.file));
+            drop(black_box(store.answer(black_box(request), path, look.file)));
         });
     };
     hit("hit, small file", &plain, &small);
@@ -62,7 +62,7 @@ fn hits_in_turn(sites: &Sites, store: &mut FileStore) {
         next = (next + 1) % alternating.len();
         let look = store.look(&alternating[next]);
         assert!(look.kind == PathKind::File);
-        black_box(store.answer(&plain, &alternating[next], look.file));
+        drop(black_box(store.answer(&plain, &alternating[next], look.file)));
     });
 }
 
@@ -77,7 +77,7 @@ fn resolving(sites: &Sites, store: &mut FileStore) {
         let howdah_site::Resolution::File { path, file } = resolved.resolution else {
             panic!("{resolved:?}")
         };
-        black_box(store.answer(&request, &path, file));
+        drop(black_box(store.answer(&request, &path, file)));
         scratch.reuse(path);
     });
 }
