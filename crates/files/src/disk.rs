@@ -39,8 +39,11 @@ impl Disk {
         }
     }
 
-    pub(crate) fn set_lookup(&mut self, lookup: Lookup) {
+    /// Sets whether to wait for the disk, and the steps along links that may be taken from now on.
+    #[inline]
+    pub(crate) fn bound(&mut self, lookup: Lookup, steps: u64) {
         self.lookup = lookup;
+        self.steps.set(steps);
     }
 
     #[inline]
@@ -52,12 +55,6 @@ impl Disk {
     #[inline]
     pub(crate) fn take_cold(&self) -> bool {
         self.is_cold.take()
-    }
-
-    /// Sets the steps along links that may be taken from now on.
-    #[inline]
-    pub(crate) fn allow_steps(&self, steps: u64) {
-        self.steps.set(steps);
     }
 
     /// Counts steps along links.

@@ -39,7 +39,7 @@ impl FileStore {
     /// Returns what is at `path`, and which rules are in force there.
     #[inline]
     pub(crate) fn look_with_rules(&mut self, path: &DocumentPath) -> DocumentLook {
-        let stamp = self.stamp;
+        let stamp = self.stamp();
         let found = match self.place(path) {
             Ok(place) => {
                 self.entries.at(place).map(|entry| (place, entry)).ok_or(Obstacle::Missing)
@@ -68,7 +68,7 @@ impl FileStore {
     ) -> RulesInForce {
         if !self.knows_directives() {
             return RulesInForce {
-                stamp: self.stamp,
+                stamp: self.stamp(),
                 ..RulesInForce::default()
             };
         }
@@ -104,7 +104,7 @@ impl FileStore {
     /// Returns the rules of the folder that the first `length` bytes of the relative path name.
     fn chain(&mut self, path: &DocumentPath, length: usize) -> RulesInForce {
         // If the stamp changes meanwhile, the rules are found out again next time.
-        let stamp = self.stamp;
+        let stamp = self.stamp();
         if !self.reads_htaccess(path) {
             return self.base(path);
         }
@@ -187,7 +187,7 @@ impl FileStore {
     fn base(&mut self, path: &DocumentPath) -> RulesInForce {
         let root = self.root(path).ok();
         RulesInForce {
-            stamp: root.as_ref().map_or(0, |_| self.stamp),
+            stamp: root.as_ref().map_or(0, |_| self.stamp()),
             denied: false,
             rules: root.and_then(|root| root.base().cloned()),
         }

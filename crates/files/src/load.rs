@@ -221,7 +221,6 @@ impl FileStore {
         if let Some(gone) = gone {
             self.figures.changes +=
                 self.entries.retain(|entry| entry.root.number() != gone.number());
-            self.restamp();
         }
         root
     }

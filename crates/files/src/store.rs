@@ -34,9 +34,6 @@ pub struct FileStore {
     pub(crate) folders: Folders,
     /// Seconds since 1970, as of the last [`tick`](FileStore::tick).
     pub(crate) now: u64,
-    /// The stamp of rules in force: changes whenever an entry of a `.htaccess` file is removed, and
-    /// every second. Never 0.
-    pub(crate) stamp: u64,
     /// Changes of the second.
     ticks: u64,
     /// Evictions of directives for memory that the entries have followed.
@@ -91,7 +88,6 @@ impl FileStore {
             entries: EntryTable::new(limits),
             folders: Folders::new(limits),
             now: 0,
-            stamp: 1,
             ticks: 0,
             evictions: 0,
             copies: MergedCopies::bounded(limits.copies),
@@ -116,9 +112,8 @@ impl FileStore {
     }
 
     /// Makes the store one of an event loop, which compiles no `.htaccess` file: a file that no
-    /// other store has compiled counts as unreadable, and
-    /// [`take_postponed`](FileStore::take_postponed) tells so. Then the caller asks another store
-    /// first.
+    /// other store has compiled counts as unreadable, and [`bounded`](FileStore::bounded) tells so.
+    /// Then the caller asks another store first.
     pub fn postponing(self) -> FileStore {
         FileStore { postpones: true, ..self }
     }
@@ -153,7 +148,6 @@ impl FileStore {
             self.ticks += 1;
             self.forget_evicted();
             self.bound_copies();
-            self.restamp();
         }
     }
 
@@ -168,7 +162,6 @@ impl FileStore {
             self.evictions = number;
             let is_evicted = |root: &OpenRoot| owners.contains(&directives.owner(root.path()));
             self.entries.retain(|entry| !is_evicted(&entry.root));
-            self.restamp();
         }
     }
 
@@ -183,10 +176,11 @@ impl FileStore {
         self.unrepeatable += 1;
     }
 
-    /// Updates the stamp. Must be called wherever an entry may have been removed.
+    /// The stamp of rules in force: changes whenever an entry of a `.htaccess` file is removed, and
+    /// every second. Never 0.
     #[inline]
-    pub(crate) fn restamp(&mut self) {
-        self.stamp = 1 + self.ticks + self.entries.htaccess_removed();
+    pub(crate) fn stamp(&self) -> u64 {
+        1 + self.ticks + self.entries.htaccess_removed()
     }
 
     /// Returns the descriptor that is readable when something has changed on disk; then call
@@ -202,7 +196,6 @@ impl FileStore {
             Some(changes) => self.apply(changes),
             None => self.forget_all(),
         }
-        self.restamp();
     }
 
     /// Answers `request`, a GET or HEAD, from the file at `path`. `file` is what resolving found
@@ -365,7 +358,6 @@ impl FileStore {
         {
             self.note_unrepeatable();
         }
-        self.restamp();
         found
     }
 

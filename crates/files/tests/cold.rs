@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
-use howdah_files::{FileBody, StoreLimits};
+use howdah_files::{FileBody, FileStore, StoreLimits};
 use howdah_htaccess::host::ProbeKind;
 use howdah_http::{Method, Request};
 use howdah_site::{DocumentHost, FileHandle, Host, PathKind};
@@ -20,12 +20,10 @@ use self::support::{Counter, Folder, Seen};
 /// Asks as an event loop does: without waiting for the disk, and where that does not do, once more.
 /// Also returns whether the disk had to be waited for.
 fn ask<R>(counter: &mut Counter, question: impl Fn(&mut Counter) -> R) -> (R, bool) {
-    counter.store.set_lookup(Lookup::Cached);
-    let answer = question(counter);
-    counter.store.set_lookup(Lookup::Full);
-    match counter.store.take_cold() {
-        false => (answer, false),
-        true => (question(counter), true),
+    let bounds = (Lookup::Cached, u64::MAX);
+    match FileStore::bounded(counter, |counter| &mut counter.store, bounds, &question) {
+        Ok(answer) => (answer, false),
+        Err(voided) => (question(counter), voided.cold),
     }
 }
 
@@ -41,21 +39,18 @@ fn what_is_on_the_disk_only_is_not_waited_for() {
     let file = File::open(path).unwrap();
     let mut counter = Counter::new(&folder);
     let is_cold = |counter: &mut Counter| {
-        counter.store.set_lookup(Lookup::Cached);
         let path = counter.path("page.html");
-        let kind = counter.store.kind(&path);
-        counter.store.set_lookup(Lookup::Full);
-        (counter.store.take_cold(), kind)
+        let bounds = (Lookup::Cached, u64::MAX);
+        FileStore::bounded(&mut counter.store, |store| store, bounds, |store| store.kind(&path))
     };
     page_cache::remove(file.as_fd()).unwrap();
     match is_cold(&mut counter) {
-        (true, kind) => assert_ne!(kind, PathKind::File, "the answer is void"),
+        Err(voided) => assert!(voided.cold, "{voided:?}"),
         // A file system in memory, or one that cannot tell, has nothing on the disk only.
-        (false, kind) => assert_eq!(kind, PathKind::File),
+        Ok(kind) => assert_eq!(kind, PathKind::File),
     }
     assert_eq!(counter.get("page.html").brief(), (200, "content"));
-    assert_eq!(is_cold(&mut counter), (false, PathKind::File), "it is in memory now");
-    assert!(!counter.store.take_cold(), "it was told once");
+    assert_eq!(is_cold(&mut counter), Ok(PathKind::File), "it is in memory now");
 }
 
 #[test]

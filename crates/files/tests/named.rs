@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use howdah_files::FileStore;
 use howdah_htaccess::host::{Probe, ProbeKind};
 use howdah_site::{DocumentHost, Host, PathKind};
 use howdah_sys::open::Lookup;
@@ -53,20 +54,23 @@ fn the_names_of_a_folder_count_as_steps() {
     }
     let mut counter = Counter::new(&folder);
     let mut bounded = |name: &str, steps| {
-        counter.store.begin_bounded(Lookup::Cached, steps);
-        let names = counter.store.entries(folder.at(name).as_os_str().as_bytes()).len();
-        (names, counter.store.end_bounded().too_many_links)
+        let path = folder.at(name);
+        let names = |store: &mut FileStore| store.entries(path.as_os_str().as_bytes()).len();
+        let bounds = (Lookup::Cached, steps);
+        let found = FileStore::bounded(
+            &mut counter.store,
+            |store| store,
+            bounds,
+            |store| [names(store), names(store)],
+        );
+        found.map_err(|voided| voided.too_many_links)
     };
-    assert_eq!(bounded("few", 50), (100, false));
-    assert_eq!(bounded("many", 50), (0, true));
-    assert_eq!(bounded("many", 0), (0, true));
-    assert_eq!(bounded("many", 200), (900, false));
-    counter.store.allow_link_steps(120);
-    for expected in [900, 0] {
-        // The second look is one too many.
-        assert_eq!(counter.store.entries(folder.at("many").as_os_str().as_bytes()).len(), expected);
-    }
-    assert!(counter.store.take_too_many_links());
+    assert_eq!(bounded("few", 50), Ok([100, 100]));
+    assert_eq!(bounded("many", 50), Err(true));
+    assert_eq!(bounded("many", 0), Err(true));
+    assert_eq!(bounded("many", 300), Ok([900, 900]));
+    assert_eq!(bounded("many", 120), Err(true), "the second look is one too many");
+    assert_eq!(bounded("many", u64::MAX), Ok([900, 900]), "the bounds have an end");
 }
 
 #[test]

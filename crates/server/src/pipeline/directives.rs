@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use howdah_files::FileStore;
+use howdah_files::{FileStore, Voided};
 use howdah_htaccess::WorkBudget;
 use howdah_htaccess::modules::filter::{ContentProperties, Filter};
 use howdah_htaccess::response::{ResponseProperties, may_take_long, passes_filters};
@@ -115,20 +115,20 @@ fn resolve_here(
     thread.forget_resolutions(host.store.evictions());
     let mut cache = thread.resolution_cache();
     let scratch = &mut context.scratch.paths;
-    host.store.begin_bounded(lookup, link_steps(&budget));
-    let found =
-        howdah_site::resolve_cached(site, &client.within(&budget), &mut host, scratch, &mut cache);
-    let voided = host.store.end_bounded();
-    if voided.cold {
-        return Err(NotHere::Cold);
+    let bounds = (lookup, link_steps(&budget));
+    let found = FileStore::bounded(
+        &mut host,
+        |host| &mut host.store,
+        bounds,
+        |host| {
+            howdah_site::resolve_cached(site, &client.within(&budget), host, scratch, &mut cache)
+        },
+    );
+    match found {
+        Err(voided) => Err(not_here(context, site, &budget, voided)),
+        Ok(found) if is_done(context, site, &budget, began) => Ok(found),
+        Ok(_) => Err(NotHere::Costly),
     }
-    if voided.too_many_links {
-        note_too_many_links(context, site, &budget);
-    }
-    if voided.any() || !is_done(context, site, &budget, began) {
-        return Err(NotHere::Costly);
-    }
-    Ok(found)
 }
 
 /// Returns the budget for an evaluation on the event loop. A site that was costly a moment ago gets
@@ -146,12 +146,22 @@ pub(super) fn link_steps(budget: &WorkBudget) -> u64 {
     if budget.most() == 0 { 0 } else { MOST_LINK_STEPS_HERE }
 }
 
-/// Notes a site whose links took too many steps for the event loop.
+/// Returns why the answers of the store are void. Notes a site whose links took too many steps for
+/// the event loop.
 #[cold]
-fn note_too_many_links(context: &RequestContext<'_, '_>, site: &Site, budget: &WorkBudget) {
-    if budget.most() > 0 {
+fn not_here(
+    context: &RequestContext<'_, '_>,
+    site: &Site,
+    budget: &WorkBudget,
+    voided: Voided,
+) -> NotHere {
+    if voided.cold {
+        return NotHere::Cold;
+    }
+    if voided.too_many_links && budget.most() > 0 {
         context.thread.costly_sites().note(site.number(), Instant::now());
     }
+    NotHere::Costly
 }
 
 /// Returns whether an evaluation, begun at `began`, has kept to its budget. Notes a site that was
@@ -257,19 +267,18 @@ fn error_here(
     let client = client.within(&budget);
     let mut host = context.thread.host(site, context.arrival.started, &context.compared);
     let scratch = &mut context.scratch.paths;
-    host.store.begin_bounded(lookup, link_steps(&budget));
-    let resolved = howdah_site::error(site, &client, ruled, status, &mut host, scratch);
-    let voided = host.store.end_bounded();
-    if voided.cold {
-        return Err(NotHere::Cold);
+    let bounds = (lookup, link_steps(&budget));
+    let resolved = FileStore::bounded(
+        &mut host,
+        |host| &mut host.store,
+        bounds,
+        |host| howdah_site::error(site, &client, ruled, status, host, scratch),
+    );
+    match resolved {
+        Err(voided) => Err(not_here(context, site, &budget, voided)),
+        Ok(_) if budget.is_exhausted() => Err(NotHere::Costly),
+        Ok(resolved) => Ok(resolved),
     }
-    if voided.too_many_links {
-        note_too_many_links(context, site, &budget);
-    }
-    if voided.any() || budget.is_exhausted() {
-        return Err(NotHere::Costly);
-    }
-    Ok(resolved)
 }
 
 /// Asks the disk about paths, outside the event loop. Afterwards they are in the kernel's memory,
@@ -363,7 +372,7 @@ pub(crate) async fn adjust(
         return Ok(());
     };
     response.filters = match may_take_long(&ruled.settings, head.fields.len()) {
-        false => respond(context, site, ruled, head, about, None)?,
+        false => respond(context, site, ruled, head, about)?,
         true => Box::pin(respond_within(context, site, ruled, head, about)).await?,
     };
     room.fill(response);
@@ -376,16 +385,45 @@ fn respond(
     ruled: &mut Rc<Ruled>,
     head: &mut ResponseHead,
     about: ResponseProperties,
-    budget: Option<&WorkBudget>,
 ) -> Result<Vec<Filter>, Status> {
     let client = context.peer.client(context.request, context.arrival.began.microseconds);
-    let client = match budget {
-        Some(budget) => client.within(budget),
-        None => client,
-    };
     let mut host = context.thread.host(site, context.arrival.started, &context.compared);
     let scratch = &mut context.scratch.paths;
     howdah_site::respond(site, &client, ruled, head, about, &mut host, scratch)
+}
+
+/// As [`respond`], as far as that takes little. `None`: it takes more, and the head is void.
+fn respond_here(
+    context: &mut RequestContext<'_, '_>,
+    site: &Site,
+    ruled: &mut Rc<Ruled>,
+    head: &mut ResponseHead,
+    about: ResponseProperties,
+) -> Option<Result<Vec<Filter>, Status>> {
+    let budget = budget_here(context, site);
+    if budget.most() == 0 {
+        return None;
+    }
+    let began = Instant::now();
+    let client = context.peer.client(context.request, context.arrival.began.microseconds);
+    let mut host = context.thread.host(site, context.arrival.started, &context.compared);
+    let scratch = &mut context.scratch.paths;
+    let bounds = (Lookup::Cached, MOST_LINK_STEPS_HERE);
+    let chosen = FileStore::bounded(
+        &mut host,
+        |host| &mut host.store,
+        bounds,
+        |host| {
+            let client = client.within(&budget);
+            howdah_site::respond(site, &client, ruled, head, about, host, scratch)
+        },
+    );
+    let (costly, now) = (context.thread.costly_sites(), Instant::now());
+    match budget.is_exhausted() {
+        true => costly.note(site.number(), now),
+        false => costly.note_time(site.number(), began, now),
+    }
+    chosen.ok().filter(|_| !budget.is_exhausted())
 }
 
 /// Does the work of [`respond`], on the event loop or elsewhere.
@@ -397,20 +435,8 @@ async fn respond_within(
     about: ResponseProperties,
 ) -> Result<Vec<Filter>, RespondError> {
     let before = (Rc::new(Ruled::clone(ruled)), head.clone());
-    let budget = budget_here(context, site);
-    let began = Instant::now();
-    if budget.most() > 0 {
-        context.thread.store().begin_bounded(Lookup::Cached, MOST_LINK_STEPS_HERE);
-        let chosen = respond(context, site, ruled, head, about, Some(&budget));
-        let is_void = context.thread.store().end_bounded().any();
-        let (costly, now) = (context.thread.costly_sites(), Instant::now());
-        match budget.is_exhausted() {
-            true => costly.note(site.number(), now),
-            false => costly.note_time(site.number(), began, now),
-        }
-        if !is_void && !budget.is_exhausted() {
-            return Ok(chosen?);
-        }
+    if let Some(chosen) = respond_here(context, site, ruled, head, about) {
+        return Ok(chosen?);
     }
     let responded =
         CrewRequest::new(context, site).respond(Rc::unwrap_or_clone(before.0), before.1, about);

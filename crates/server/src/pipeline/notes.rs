@@ -2,6 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 
+use howdah_files::FileStore;
 use howdah_htaccess::modules::auth::named_user;
 use howdah_http::Request;
 use howdah_php::RunReport;
@@ -92,12 +93,14 @@ fn looked_up(context: &RequestContext<'_, '_>, site: &Site) -> Vec<u8> {
     let budget = budget_here(context, site);
     let client = context.peer.client(context.request, context.arrival.began.microseconds);
     let mut host = context.thread.host(site, context.arrival.started, &context.compared);
-    host.store.begin_bounded(Lookup::Cached, link_steps(&budget));
-    let file = requested_file(site, &client.within(&budget), &mut host);
-    match host.store.end_bounded().any() {
-        true => Vec::new(),
-        false => file,
-    }
+    let bounds = (Lookup::Cached, link_steps(&budget));
+    let file = FileStore::bounded(
+        &mut host,
+        |host| &mut host.store,
+        bounds,
+        |host| requested_file(site, &client.within(&budget), host),
+    );
+    file.unwrap_or_default()
 }
 
 /// Returns the user who has authenticated, or has tried to. PHP takes the name from the request

@@ -14,6 +14,7 @@ use howdah_site::{
     ClientRequest, DetachedResolution, DocumentPath, ListingPage, Resolution, Resolved, Ruled,
     Scratch, Site,
 };
+use howdah_sys::open::Lookup;
 
 use crate::crew::{ClientNetwork, CrewFull, JobOrigin};
 use crate::front::FrontShared;
@@ -32,6 +33,8 @@ pub(super) struct CrewRequest {
     arrival: Arrival,
     phase: Phase,
     compared: ComparedPasswords,
+    /// Steps along symbolic links that may be taken.
+    link_steps: u64,
 }
 
 /// The result of the directives for a response.
@@ -51,6 +54,7 @@ impl CrewRequest {
             arrival: context.arrival,
             phase: context.phase.get(),
             compared: context.compared.clone(),
+            link_steps: MOST_LINK_STEPS,
         }
     }
 
@@ -171,14 +175,14 @@ impl CrewRequest {
         mut ruled: Ruled,
         path: DocumentPath,
     ) -> Result<Option<(Ruled, ListingPage)>, CrewFull> {
-        self.evaluate(move |site, client, host, scratch| {
-            host.store.allow_link_steps(MOST_LISTING_STEPS);
+        let steps = MOST_LISTING_STEPS;
+        let request = CrewRequest { link_steps: steps, ..self };
+        let listed = request.evaluate(move |site, client, host, scratch| {
             let entries = host.store.list(&path)?.into_iter().map(listing::entry).collect();
             let page = howdah_site::list(site, client, &mut ruled, entries, host, scratch);
             Some((ruled, page))
-        })
-        .await
-        .map(Option::flatten)
+        });
+        listed.await.map(Option::flatten)
     }
 
     /// Returns the result of `work`; `None` where links take too many steps, so that it is void.
@@ -226,7 +230,6 @@ impl CrewRequest {
             .with_jit(shared.config.pcre_jit)
             .until(is_abandoned);
         let client = self.peer.client(&self.request, self.arrival.began.microseconds);
-        store.allow_link_steps(MOST_LINK_STEPS);
         let mut host = FrontHost {
             store: &mut *store,
             passwords: &shared.passwords,
@@ -236,8 +239,14 @@ impl CrewRequest {
             pool: shared.pools.get(self.site).and_then(Option::as_deref),
             user: user_of(site, shared.pool_users.get(self.site).and_then(Option::as_deref)),
         };
-        let result = work(site, &client.within(&budget), &mut host, &mut Scratch::default());
-        if !store.take_too_many_links() {
+        let bounds = (Lookup::Full, self.link_steps);
+        let result = FileStore::bounded(
+            &mut host,
+            |host| &mut *host.store,
+            bounds,
+            |host| work(site, &client.within(&budget), host, &mut Scratch::default()),
+        );
+        if let Ok(result) = result {
             return Some(result);
         }
         let situation = ErrorContext {
