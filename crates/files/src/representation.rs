@@ -189,9 +189,8 @@ mod tests {
             cache.keep(0, file, ContentCoding::Gzip, &vec![0; 10].into());
             cache.keep(0, file, ContentCoding::Gzip, &vec![0; 10].into());
             assert!(cache.find(file, ContentCoding::Gzip).is_some());
-            let held = files
-                .iter()
-                .filter(|(file, _)| cache.find(file, ContentCoding::Gzip).is_some());
+            let held =
+                files.iter().filter(|(file, _)| cache.find(file, ContentCoding::Gzip).is_some());
             assert!(held.count() <= 2);
         }
         let (large, plain) = (file(), b"large");

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use howdah_config::{RootTemplate, Symlinks};
-use howdah_files::{FileStore, SiteUser};
+use howdah_files::{FileStore, SiteUser, Voided};
 use howdah_htaccess::Unrepeatable;
 use howdah_htaccess::host::{
     LookedUp, Owners, PasswordFileError, PasswordVerdict, Probe, ServerLoad,
@@ -24,6 +24,7 @@ use howdah_htaccess::host::{
 use howdah_php::Pool;
 use howdah_site::{DocumentHost, DocumentLook, DocumentPath, Host, PathKind, Site};
 use howdah_sys::credentials::Identity;
+use howdah_sys::open::Lookup;
 use howdah_sys::zone;
 
 pub(crate) use self::passwords::{ComparedPasswords, Passwords};
@@ -52,6 +53,18 @@ pub(crate) fn user_of<'s>(site: &'s Site, pool_user: Option<&'s Identity>) -> Si
             pool,
             root: site.fixed_root().unwrap_or_default(),
         },
+    }
+}
+
+impl<S: DerefMut<Target = FileStore>> FrontHost<'_, S> {
+    /// Asks within bounds: see [`FileStore::bounded`].
+    #[inline]
+    pub(crate) fn bounded<R>(
+        &mut self,
+        bounds: (Lookup, u64),
+        ask: impl FnOnce(&mut Self) -> R,
+    ) -> Result<R, Voided> {
+        FileStore::bounded(self, |host| &mut *host.store, bounds, ask)
     }
 }
 

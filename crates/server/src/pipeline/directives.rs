@@ -116,14 +116,9 @@ fn resolve_here(
     let mut cache = thread.resolution_cache();
     let scratch = &mut context.scratch.paths;
     let bounds = (lookup, link_steps(&budget));
-    let found = FileStore::bounded(
-        &mut host,
-        |host| &mut host.store,
-        bounds,
-        |host| {
-            howdah_site::resolve_cached(site, &client.within(&budget), host, scratch, &mut cache)
-        },
-    );
+    let found = host.bounded(bounds, |host| {
+        howdah_site::resolve_cached(site, &client.within(&budget), host, scratch, &mut cache)
+    });
     match found {
         Err(voided) => Err(not_here(context, site, &budget, voided)),
         Ok(found) if is_done(context, site, &budget, began) => Ok(found),
@@ -268,12 +263,8 @@ fn error_here(
     let mut host = context.thread.host(site, context.arrival.started, &context.compared);
     let scratch = &mut context.scratch.paths;
     let bounds = (lookup, link_steps(&budget));
-    let resolved = FileStore::bounded(
-        &mut host,
-        |host| &mut host.store,
-        bounds,
-        |host| howdah_site::error(site, &client, ruled, status, host, scratch),
-    );
+    let resolved = host
+        .bounded(bounds, |host| howdah_site::error(site, &client, ruled, status, host, scratch));
     match resolved {
         Err(voided) => Err(not_here(context, site, &budget, voided)),
         Ok(_) if budget.is_exhausted() => Err(NotHere::Costly),
@@ -409,15 +400,10 @@ fn respond_here(
     let mut host = context.thread.host(site, context.arrival.started, &context.compared);
     let scratch = &mut context.scratch.paths;
     let bounds = (Lookup::Cached, MOST_LINK_STEPS_HERE);
-    let chosen = FileStore::bounded(
-        &mut host,
-        |host| &mut host.store,
-        bounds,
-        |host| {
-            let client = client.within(&budget);
-            howdah_site::respond(site, &client, ruled, head, about, host, scratch)
-        },
-    );
+    let chosen = host.bounded(bounds, |host| {
+        let client = client.within(&budget);
+        howdah_site::respond(site, &client, ruled, head, about, host, scratch)
+    });
     let (costly, now) = (context.thread.costly_sites(), Instant::now());
     match budget.is_exhausted() {
         true => costly.note(site.number(), now),

@@ -2,7 +2,6 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use howdah_files::FileStore;
 use howdah_htaccess::modules::auth::named_user;
 use howdah_http::Request;
 use howdah_php::RunReport;
@@ -94,12 +93,7 @@ fn looked_up(context: &RequestContext<'_, '_>, site: &Site) -> Vec<u8> {
     let client = context.peer.client(context.request, context.arrival.began.microseconds);
     let mut host = context.thread.host(site, context.arrival.started, &context.compared);
     let bounds = (Lookup::Cached, link_steps(&budget));
-    let file = FileStore::bounded(
-        &mut host,
-        |host| &mut host.store,
-        bounds,
-        |host| requested_file(site, &client.within(&budget), host),
-    );
+    let file = host.bounded(bounds, |host| requested_file(site, &client.within(&budget), host));
     file.unwrap_or_default()
 }
 

@@ -240,12 +240,9 @@ impl CrewRequest {
             user: user_of(site, shared.pool_users.get(self.site).and_then(Option::as_deref)),
         };
         let bounds = (Lookup::Full, self.link_steps);
-        let result = FileStore::bounded(
-            &mut host,
-            |host| &mut *host.store,
-            bounds,
-            |host| work(site, &client.within(&budget), host, &mut Scratch::default()),
-        );
+        let result = host.bounded(bounds, |host| {
+            work(site, &client.within(&budget), host, &mut Scratch::default())
+        });
         if let Ok(result) = result {
             return Some(result);
         }

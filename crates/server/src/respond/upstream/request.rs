@@ -1,8 +1,8 @@
 //! The head of a forwarded request, as mod_proxy_http writes it.
 
 use howdah_config::Upstream;
-use howdah_http::h1::{RequestConnection, RequestHead};
 use howdah_http::ConnectionNames;
+use howdah_http::h1::{RequestConnection, RequestHead};
 use howdah_site::{ClientRequest, Ruled};
 
 use super::websocket_key::WebsocketKey;
