@@ -13,7 +13,9 @@ use super::{
     Framing,
     head::{LineEnd, field_line},
 };
-use crate::{ConnectionNames, Fields, Limits, Method, Refusal, ResponseHead, Status, members, scan};
+use crate::{
+    ConnectionNames, Fields, Limits, Method, Refusal, ResponseHead, Status, members, scan,
+};
 
 /// A complete head of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]

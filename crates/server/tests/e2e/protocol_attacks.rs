@@ -138,11 +138,7 @@ impl Attackers {
         group.add(program.id());
         let mut told = BufReader::new(program.stdout.take().unwrap());
         line_with(BEGUN, &mut told);
-        Attackers {
-            program,
-            told,
-            _group: group,
-        }
+        Attackers { program, told, _group: group }
     }
 
     /// Stops them. Returns the number of attempts.
