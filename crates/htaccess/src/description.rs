@@ -1,5 +1,7 @@
 //! Properties of a file by the extensions of its name.
 
+use std::sync::Arc;
+
 /// The properties of a file by its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileDescription {
@@ -8,7 +10,7 @@ pub(crate) struct FileDescription {
     pub charset: Option<Box<[u8]>>,
     /// Several are joined by commas, in the order of the extensions.
     pub encoding: Option<Vec<u8>>,
-    pub languages: Vec<Box<[u8]>>,
+    pub languages: Vec<Arc<[u8]>>,
     pub handler: Option<Box<[u8]>>,
     /// Output filters, in order.
     pub filters: Vec<Box<[u8]>>,

@@ -15,6 +15,7 @@ use crate::merge::Merge;
 use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::trace::TraceEvent;
 use crate::transaction::{FileKind, RequestState, Transaction};
+use crate::work::Meter;
 
 pub(crate) use directives::DIRECTIVES;
 use layers::ExtensionLayers;
@@ -109,7 +110,7 @@ pub fn find_type(
     let is_configured = config.is_some();
     let nothing = Config::default();
     let config = config.unwrap_or(&nothing);
-    let description = describe(config, &state.filename, base);
+    let description = describe(config, &state.filename, base, tx.client.meter());
     if tx.is_traced() && is_configured {
         let (name, facts) = (shown(&tx.state.filename), description.facts());
         tx.trace(|| TraceEvent {
@@ -149,7 +150,7 @@ fn take(state: &mut RequestState, config: &Config, description: FileDescription)
             None => encoding,
         });
     }
-    state.languages.extend(languages.into_iter().map(Vec::from));
+    state.languages.extend(languages.iter().map(|language| language.to_vec()));
     if state.languages.is_empty()
         && let Some(language) = &config.default_language
     {
@@ -161,11 +162,12 @@ fn take(state: &mut RequestState, config: &Config, description: FileDescription)
     state.output_filters.extend(filters);
 }
 
-/// Returns what the name of the file at a path says.
+/// Returns what the name of the file at a path says, as far as the request's budget allows.
 pub(crate) fn describe(
     config: &Config,
     path: &[u8],
     base: &dyn Fn(&[u8]) -> Option<&'static str>,
+    meter: Meter<'_>,
 ) -> FileDescription {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
     let dots = name.iter().take_while(|&&byte| byte == b'.').count();
@@ -180,6 +182,10 @@ pub(crate) fn describe(
     for written in extensions {
         let lower = written.to_ascii_lowercase();
         let extension = config.extensions.find(&lower);
+        let steps = extension.as_ref().map_or(0, |extension| extension.steps());
+        if meter.spend(steps).is_err() {
+            break;
+        }
         let known = extension.as_ref().is_some_and(|extension| extension.media_type.is_some());
         let mut found = false;
         if !known && let Some(media_type) = base(&lower) {

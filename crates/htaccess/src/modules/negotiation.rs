@@ -15,6 +15,7 @@ use crate::merge::Merge;
 use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::trace::TraceEvent;
 use crate::transaction::Transaction;
+use crate::work::Exhausted;
 
 use accept::Preferences;
 pub(crate) use directives::DIRECTIVES;
@@ -78,7 +79,7 @@ pub(crate) const APACHE_MODULES: &[ApacheModule] = &[ApacheModule::new(
 ///
 /// # Errors
 /// 404 where there are such files and none can be sent, 406 where none is acceptable, 300 where the
-/// client wants to choose.
+/// client wants to choose, 500 where the request's budget is used up.
 pub(crate) fn choose(
     tx: &mut Transaction<'_>,
     config: Option<&Config>,
@@ -92,6 +93,7 @@ pub(crate) fn choose(
     let config = config.unwrap_or(&nothing);
     let accepted = Preferences::of(tx);
     let best = best::best(tx, config, &accepted, &mut variants);
+    let best = best.map_err(|Exhausted| too_much_work(tx))?;
     tx.trace(|| TraceEvent {
         step: "negotiation",
         place: None,
@@ -111,6 +113,12 @@ pub(crate) fn choose(
             Err(Status::NOT_ACCEPTABLE)
         }
     }
+}
+
+/// Returns the status of a request that negotiation takes too much work for.
+fn too_much_work(tx: &mut Transaction<'_>) -> Status {
+    tx.complain(None, "MultiViews: too much work on this request");
+    Status::INTERNAL_SERVER_ERROR
 }
 
 /// Spells Content-Encoding as the client does: `x-gzip` or `gzip`. In the phase of the fixups,

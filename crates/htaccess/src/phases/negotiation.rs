@@ -19,7 +19,7 @@ use crate::transaction::Transaction;
 ///
 /// # Errors
 /// 404 where there are such files and none can be sent, 406 where none is acceptable, 300 where the
-/// client wants to choose.
+/// client wants to choose, 500 where the request's budget is used up.
 pub fn choose(
     tx: &mut Transaction<'_>,
     settings: &DirectiveSettings,
@@ -28,8 +28,9 @@ pub fn choose(
 ) -> Result<Option<Vec<u8>>, Status> {
     let nothing = mime::Config::default();
     let mime = settings.mime.as_deref().unwrap_or(&nothing);
+    let meter = tx.client.meter();
     let files = FolderFiles {
-        describe: &|name| mime::describe(mime, name, base),
+        describe: &|name| mime::describe(mime, name, base, meter),
         force_type: settings.core.as_ref().and_then(|core| core.force_type()),
         default_language: mime.default_language(),
         have_sections: !settings.files.is_empty() || !settings.conditions.is_empty(),

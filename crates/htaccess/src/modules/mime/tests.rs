@@ -1,6 +1,7 @@
 use super::*;
 use crate::DirectiveSettings;
 use crate::testing::{request, settings, transaction, try_settings};
+use crate::work::Meter;
 
 /// Type, charset, encoding, languages and handler of a file, `-` for what is not there.
 fn found(directives: &str, name: &str) -> String {
@@ -153,7 +154,7 @@ fn exceptions() {
         (".a.h", false, ".a h"),
     ];
     for (name, is_known, exceptions) in table {
-        let description = describe(config, name.as_bytes(), &base);
+        let description = describe(config, name.as_bytes(), &base, Meter::unlimited());
         let found = String::from_utf8(description.exceptions.join(&b' ')).unwrap();
         assert_eq!((description.is_known, &found[..]), (is_known, exceptions), "{name}");
     }

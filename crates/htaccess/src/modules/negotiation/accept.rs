@@ -4,6 +4,7 @@ use howdah_http::{Method, members};
 
 use crate::fields::token;
 use crate::transaction::Transaction;
+use crate::work;
 
 /// One member of an Accept field, or a media type with its parameters.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,9 +113,14 @@ impl AcceptItem {
         if item.name == b"text/html" {
             item.level = 2.0;
         }
+        let mut parameters = 0;
         while let [b';', behind @ ..] = *rest {
             *rest = behind;
-            item.parameter(token(rest, true));
+            let text = token(rest, true);
+            if parameters < MOST_PARAMETERS {
+                item.parameter(text);
+            }
+            parameters += 1;
         }
         if let [b',', behind @ ..] = *rest {
             *rest = behind;
@@ -149,7 +155,7 @@ impl AcceptItem {
     }
 }
 
-/// Returns the members of a request field; `None` where it was not sent.
+/// Returns the first [`MOST_ITEMS`] members of a request field; `None` where it was not sent.
 pub(super) fn items(tx: &Transaction<'_>, field: &[u8]) -> Option<Vec<AcceptItem>> {
     let lines: Vec<&[u8]> = tx.request_values(field).collect();
     if lines.is_empty() {
@@ -158,7 +164,7 @@ pub(super) fn items(tx: &Transaction<'_>, field: &[u8]) -> Option<Vec<AcceptItem
     let value = lines.join(&b", "[..]);
     let mut rest = &value[..];
     let mut items = Vec::new();
-    while !rest.is_empty() {
+    while !rest.is_empty() && items.len() < MOST_ITEMS {
         items.push(AcceptItem::take(&mut rest));
     }
     Some(items)
@@ -178,6 +184,18 @@ fn quality(value: &[u8]) -> f32 {
         .sum();
     f32::from(thousandths) / 1000.0
 }
+
+/// Returns the steps of comparing a name with the names of these items.
+pub(super) fn comparing(items: &[AcceptItem]) -> u64 {
+    items.iter().map(|item| 1 + work::bytes(item.name.len())).sum()
+}
+
+/// Members of a list that count; the rest is ignored. Apache takes as many as fit into the request.
+/// A browser sends fewer than twenty.
+pub(super) const MOST_ITEMS: usize = 200;
+
+/// Parameters of a member that count; the rest is ignored.
+const MOST_PARAMETERS: usize = 16;
 
 /// The media type used for scripts.
 pub(super) const SCRIPT: &[u8] = b"application/x-httpd-cgi";
@@ -200,6 +218,12 @@ mod tests {
             ("a;q", "a 1 0 "),
             ("a ; Q = 0.5", "a 0.5 0 "),
         ];
+        let table = table.map(|(text, expected)| (text.to_owned(), expected));
+        let many = |number| ";x=y".repeat(number);
+        let table = table.into_iter().chain([
+            (format!("a{};q=0.5", many(MOST_PARAMETERS - 1)), "a 0.5 0 "),
+            (format!("a{};q=0.5", many(MOST_PARAMETERS)), "a 1 0 "),
+        ]);
         for (text, expected) in table {
             let item = AcceptItem::take(&mut text.as_bytes());
             let found = format!(

@@ -15,9 +15,10 @@ pub(super) fn fields(
     variants: &[FileVariant],
     best: Option<usize>,
 ) {
+    let listed = listed(variants);
     let fields = &mut tx.state.error_fields;
     if accepted.supports_choice || best.is_none() {
-        append(fields, b"Alternates", &alternates(variants));
+        append(fields, b"Alternates", &alternates(listed));
     }
     let vary = vary(accepted.is_transparent, variants);
     if !vary.is_empty() {
@@ -31,8 +32,19 @@ pub(super) fn fields(
         }
     }
     if best.is_none() {
-        tx.state.notes.set(b"variant-list", &list(variants));
+        tx.state.notes.set(b"variant-list", &list(listed));
     }
+}
+
+/// Returns the variants that are listed: the first, as far as the list is not too long. The rest is
+/// left out.
+fn listed(variants: &[FileVariant]) -> &[FileVariant] {
+    let mut left = LONGEST_LIST;
+    let fits = |variant: &&FileVariant| {
+        left = left.saturating_sub(variant.bytes() + AROUND);
+        left > 0
+    };
+    &variants[..variants.iter().take_while(fits).count()]
 }
 
 /// Returns the request fields that the variants differ in, for Vary.
@@ -110,3 +122,9 @@ fn list(variants: &[FileVariant]) -> Vec<u8> {
     out.extend_from_slice(b"</ul>\n");
     out
 }
+
+/// Bytes of a list of variants. No client takes a field that is longer.
+const LONGEST_LIST: usize = 64 << 10;
+
+/// Bytes around the properties of a variant in a list, about.
+const AROUND: usize = 80;

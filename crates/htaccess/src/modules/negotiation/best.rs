@@ -1,24 +1,28 @@
 //! The choice of the best variant.
 
-use super::accept::Preferences;
-use super::quality::{is_plain, weigh, weigh_language};
+use super::accept::{self, Preferences};
+use super::quality::{LanguageRanks, is_plain, weigh};
 use super::variants::FileVariant;
 use crate::modules::negotiation;
 use crate::transaction::Transaction;
+use crate::work::{self, Exhausted};
 
 /// Returns the best variant's index; `None` where none is acceptable, or where the client wants to
 /// choose. Weighs every variant.
+///
+/// # Errors
+/// Where the request's budget is used up.
 pub(super) fn best(
     tx: &Transaction<'_>,
     config: &negotiation::Config,
     accepted: &Preferences,
     variants: &mut [FileVariant],
-) -> Option<usize> {
+) -> Result<Option<usize>, Exhausted> {
     let preferred = tx.state.env.value(b"prefer-language");
     if preferred.is_some()
-        && let Some(best) = round(tx, config, accepted, variants, preferred)
+        && let Some(best) = round(tx, config, accepted, variants, preferred)?
     {
-        return Some(best);
+        return Ok(Some(best));
     }
     round(tx, config, accepted, variants, None)
 }
@@ -29,7 +33,11 @@ fn round(
     accepted: &Preferences,
     variants: &mut [FileVariant],
     preferred: Option<&[u8]>,
-) -> Option<usize> {
+) -> Result<Option<usize>, Exhausted> {
+    let meter = tx.client.meter();
+    let mut languages = LanguageRanks::new(config, accepted, meter);
+    let lists = [Some(&accepted.types), accepted.charsets.as_ref(), accepted.encodings.as_ref()];
+    let comparing: u64 = lists.into_iter().flatten().map(|items| accept::comparing(items)).sum();
     let env = &tx.state.env;
     let no_encoding = env.contains(b"no-gzip");
     let html_only = env.value(b"gzip-only-text/html") == Some(b"1");
@@ -39,15 +47,16 @@ fn round(
     let mut best_quality = 0.0;
     for index in 0..variants.len() {
         let variant = &mut variants[index];
+        meter.spend(work::RULE + comparing + variant.languages.len() as u64)?;
         let is_encoded = !is_plain(variant) && variant.encoding.as_deref() != Some(b"identity");
         let is_html = variant.media_type.starts_with(b"text/html");
         if is_encoded && (no_encoding || (html_only && !is_html)) {
             continue;
         }
         match preferred {
-            Some(language) if !variant.languages.iter().any(|own| own == language) => continue,
+            Some(language) if !variant.languages.iter().any(|own| **own == *language) => continue,
             Some(_) => (variant.language_quality, variant.is_definite) = (1.0, true),
-            None => weigh_language(config, accepted, variant, some_have),
+            None => languages.weigh(variant, some_have)?,
         }
         weigh(accepted, variant);
         let variant = &variants[index];
@@ -57,7 +66,7 @@ fn round(
             best = Some(index);
         }
     }
-    best.filter(|&best| !accepted.by_rvsa || variants[best].is_definite)
+    Ok(best.filter(|&best| !accepted.by_rvsa || variants[best].is_definite))
 }
 
 /// Returns the variant's quality, if it is better than the best so far.

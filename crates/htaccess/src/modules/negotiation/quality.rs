@@ -1,8 +1,13 @@
 //! The quality of a variant for the client, in each dimension.
 
-use super::accept::{AcceptItem, Preferences};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::ForcePriority;
+use super::accept::{self, AcceptItem, Preferences};
 use super::variants::FileVariant;
 use crate::modules::negotiation;
+use crate::work::{self, Exhausted, Meter};
 
 /// The quality of variants without a language where others have one, so that the others come first.
 const NO_LANGUAGE: f32 = 0.0001;
@@ -98,71 +103,129 @@ fn weigh_charset(accepted: &Preferences, variant: &mut FileVariant) {
     }
 }
 
-/// Sets the quality of a variant's language, and its place in LanguagePriority. `some_have`: there
-/// are variants with a language.
-pub(super) fn weigh_language(
-    config: &negotiation::Config,
-    accepted: &Preferences,
-    variant: &mut FileVariant,
-    some_have: bool,
-) {
-    if variant.languages.is_empty() {
-        if !accepted.is_literal {
-            variant.language_quality = if some_have { NO_LANGUAGE } else { 1.0 };
+/// The client's languages and LanguagePriority. Each language is compared with them once, for all
+/// variants that have it.
+pub(super) struct LanguageRanks<'p> {
+    /// `None` where the client names none.
+    items: Option<&'p [AcceptItem]>,
+    priority: &'p [Box<[u8]>],
+    force: ForcePriority,
+    is_literal: bool,
+    known: HashMap<Arc<[u8]>, LanguageRank>,
+    /// Steps of comparing a language with all items and with LanguagePriority.
+    comparing: u64,
+    meter: Meter<'p>,
+}
+
+/// The rank of one language.
+#[derive(Clone, Copy, Debug)]
+struct LanguageRank {
+    /// The quality of the longest range that matches.
+    quality: Option<f32>,
+    /// Whether the client names another kind of the language.
+    is_guess: bool,
+    /// The place in LanguagePriority.
+    place: Option<usize>,
+}
+
+impl<'p> LanguageRanks<'p> {
+    pub(super) fn new(
+        config: &'p negotiation::Config,
+        accepted: &'p Preferences,
+        meter: Meter<'p>,
+    ) -> LanguageRanks<'p> {
+        let (items, force) = (accepted.languages.as_deref(), config.force_priority());
+        let priority = match force.prefer || force.fallback {
+            true => config.priority(),
+            false => &[],
+        };
+        LanguageRanks {
+            items,
+            priority,
+            force,
+            is_literal: accepted.is_literal,
+            known: HashMap::new(),
+            comparing: 2 * items.map_or(0, accept::comparing) + 2 * priority.len() as u64,
+            meter,
         }
-        return;
     }
-    match &accepted.languages {
-        None => variant.is_definite = false,
-        Some(items) => accepted_language(items, accepted.is_literal, variant),
+
+    /// Sets the quality of a variant's language, and its place in LanguagePriority. `some_have`:
+    /// there are variants with a language.
+    ///
+    /// # Errors
+    /// Where the request's budget is used up.
+    pub(super) fn weigh(
+        &mut self,
+        variant: &mut FileVariant,
+        some_have: bool,
+    ) -> Result<(), Exhausted> {
+        if variant.languages.is_empty() {
+            if !self.is_literal {
+                variant.language_quality = if some_have { NO_LANGUAGE } else { 1.0 };
+            }
+            return Ok(());
+        }
+        let ranks: Vec<LanguageRank> = variant
+            .languages
+            .iter()
+            .map(|language| self.rank(language))
+            .collect::<Result<_, _>>()?;
+        match self.items {
+            None => variant.is_definite = false,
+            Some(items) => accepted_language(items, &ranks, variant),
+        }
+        let Some(place) = ranks.iter().filter_map(|rank| rank.place).min() else {
+            return Ok(());
+        };
+        if variant.language_quality != 0.0 {
+            variant.language_index = self.force.prefer.then_some(place);
+        } else if self.force.fallback {
+            variant.language_index = Some(place);
+            variant.language_quality = NO_LANGUAGE;
+            variant.is_definite = false;
+        }
+        Ok(())
     }
-    let force = config.force_priority();
-    let needs_fallback = force.fallback && variant.language_quality == 0.0;
-    if !force.prefer && !needs_fallback {
-        return;
-    }
-    let begins = |language: &[u8], known: &[u8]| {
-        language.len() >= known.len() && language[..known.len()].eq_ignore_ascii_case(known)
-    };
-    let place =
-        |language: &Vec<u8>| config.priority().iter().position(|known| begins(language, known));
-    let Some(place) = variant.languages.iter().filter_map(place).min() else {
-        return;
-    };
-    if variant.language_quality != 0.0 {
-        variant.language_index = force.prefer.then_some(place);
-    } else if force.fallback {
-        variant.language_index = Some(place);
-        variant.language_quality = NO_LANGUAGE;
-        variant.is_definite = false;
+
+    fn rank(&mut self, language: &Arc<[u8]>) -> Result<LanguageRank, Exhausted> {
+        self.meter.spend(LOOKING_UP + work::bytes(language.len()))?;
+        if let Some(known) = self.known.get(language) {
+            return Ok(*known);
+        }
+        self.meter.spend(self.comparing)?;
+        let items = self.items.unwrap_or_default();
+        let begins = |known: &[u8]| {
+            language.len() >= known.len() && language[..known.len()].eq_ignore_ascii_case(known)
+        };
+        let rank = LanguageRank {
+            quality: longest(items, language).map(|item| item.quality),
+            is_guess: !self.is_literal && shares_prefix(items, language),
+            place: self.priority.iter().position(|known| begins(known)),
+        };
+        self.known.insert(Arc::clone(language), rank);
+        Ok(rank)
     }
 }
 
 /// The best match of any of the variant's languages: for each, the longest range that matches
 /// counts, not the one of the highest quality.
-fn accepted_language(items: &[AcceptItem], is_literal: bool, variant: &mut FileVariant) {
-    let mut best: Option<&AcceptItem> = None;
-    let mut guess = 0.0;
-    let mut star = None;
-    for language in &variant.languages {
-        let found = longest(items, language);
-        if !is_literal && shares_prefix(items, language) {
-            guess = 0.001;
-        }
-        if best.is_none()
-            || found.is_some_and(|found| best.is_some_and(|best| found.quality > best.quality))
-        {
-            best = found;
-        }
-        if found.is_none() {
-            star = items.iter().find(|item| item.name == b"*");
-        }
-    }
-    if let Some(star) = star.filter(|star| best.is_none_or(|best| star.quality > best.quality)) {
+fn accepted_language(items: &[AcceptItem], ranks: &[LanguageRank], variant: &mut FileVariant) {
+    let mut best = ranks.iter().filter_map(|rank| rank.quality).reduce(f32::max);
+    let star = match ranks.iter().any(|rank| rank.quality.is_none()) {
+        true => items.iter().find(|item| item.name == b"*").map(|star| star.quality),
+        false => None,
+    };
+    if let Some(star) = star.filter(|star| best.is_none_or(|best| *star > best)) {
         best = Some(star);
         variant.is_definite = false;
     }
-    variant.language_quality = best.map_or(guess, |best| best.quality);
+    let guess = if ranks.iter().any(|rank| rank.is_guess) {
+        0.001
+    } else {
+        0.0
+    };
+    variant.language_quality = best.unwrap_or(guess);
 }
 
 /// Returns the longest range that is the language or a prefix of it up to a hyphen.
@@ -185,3 +248,6 @@ fn shares_prefix(items: &[AcceptItem], language: &[u8]) -> bool {
         hyphen.is_some_and(|hyphen| language.starts_with(&item.name[..hyphen]))
     })
 }
+
+/// Steps of looking up a language that was compared before.
+const LOOKING_UP: u64 = 16;

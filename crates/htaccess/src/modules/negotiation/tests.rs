@@ -1,4 +1,5 @@
 mod choice;
+mod work;
 
 use super::*;
 use crate::phases::negotiation::choose;

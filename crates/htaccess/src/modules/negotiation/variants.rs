@@ -1,6 +1,7 @@
 //! The variants that a name may mean.
 
 use std::fmt;
+use std::sync::Arc;
 
 use howdah_http::Status;
 
@@ -10,6 +11,7 @@ use crate::escape;
 use crate::evaluation_context::EvaluationContext;
 use crate::host::ProbeKind;
 use crate::transaction::Transaction;
+use crate::work;
 
 /// Properties of a folder's files by the directives of other modules.
 pub(crate) struct FolderFiles<'s> {
@@ -31,7 +33,7 @@ pub(super) struct FileVariant {
     pub media_type: Vec<u8>,
     pub charset: Vec<u8>,
     pub encoding: Option<Vec<u8>>,
-    pub languages: Vec<Vec<u8>>,
+    pub languages: Vec<Arc<[u8]>>,
     /// Bytes.
     pub length: u64,
     pub has_handler: bool,
@@ -66,10 +68,25 @@ impl fmt::Display for FileVariant {
     }
 }
 
+impl FileVariant {
+    /// Returns the bytes of the variant in a list of variants, about.
+    pub(super) fn bytes(&self) -> usize {
+        let encoding = self.encoding.as_ref().map_or(0, Vec::len);
+        let languages: usize = self.languages.iter().map(|language| language.len() + 1).sum();
+        self.name.len() + self.media_type.len() + self.charset.len() + encoding + languages
+    }
+
+    /// Returns the steps of reading the variant's media type and of comparing its properties with
+    /// those of others.
+    fn steps(&self) -> u64 {
+        (self.media_type.len() + self.charset.len()) as u64 + work::bytes(self.bytes())
+    }
+}
+
 /// Returns the variants, in the order of their names; `None` where there is none.
 ///
 /// # Errors
-/// 404 where there are files and none can be sent.
+/// 404 where there are files and none can be sent, 500 where the request's budget is used up.
 pub(super) fn gather(
     tx: &mut Transaction<'_>,
     files: &FolderFiles<'_>,
@@ -82,9 +99,14 @@ pub(super) fn gather(
     let (folder, name) = filename.split_at(slash + 1);
     let begins =
         |entry: &[u8]| entry.strip_prefix(name).is_some_and(|rest| rest.first() == Some(&b'.'));
+    let meter = tx.client.meter();
+    let default_language = files.default_language.map(Arc::from);
     let mut found = false;
     let mut variants = Vec::new();
     for entry in context.host().entries(folder).iter().filter(|entry| begins(entry)) {
+        if meter.spend(work::RULE + entry.len() as u64 * DESCRIBING).is_err() {
+            break;
+        }
         let path = [folder, entry].concat();
         let Some(probe) = context.probe(&path).filter(|probe| probe.kind != ProbeKind::Directory)
         else {
@@ -92,8 +114,13 @@ pub(super) fn gather(
         };
         found = true;
         if probe.kind == ProbeKind::File && is_served(tx, files, context, name, entry) {
-            variants.extend(variant(files, name, entry, probe.size));
+            let variant = variant(files, name, entry, probe.size, &default_language);
+            meter.note(variant.as_ref().map_or(0, FileVariant::steps));
+            variants.extend(variant);
         }
+    }
+    if meter.is_exhausted() {
+        return Err(super::too_much_work(tx));
     }
     if variants.is_empty() && found {
         let name = String::from_utf8_lossy(name);
@@ -138,8 +165,12 @@ fn variant(
     asked: &[u8],
     entry: &[u8],
     length: u64,
+    default_language: &Option<Arc<[u8]>>,
 ) -> Option<FileVariant> {
-    let description = (files.describe)(entry);
+    let mut description = (files.describe)(entry);
+    if description.languages.is_empty() {
+        description.languages.extend(default_language.clone());
+    }
     if !description.is_known || !explains(asked, &description.exceptions) {
         return None;
     }
@@ -158,7 +189,7 @@ fn variant(
         media_type: item.name,
         charset: item.charset,
         encoding: description.encoding,
-        languages: languages(files, description.languages),
+        languages: description.languages,
         length,
         has_handler,
         source_quality: item.quality,
@@ -172,14 +203,6 @@ fn variant(
         stars: 0,
         is_definite: true,
     })
-}
-
-/// Returns the languages of the extensions, or DefaultLanguage.
-fn languages(files: &FolderFiles<'_>, found: Vec<Box<[u8]>>) -> Vec<Vec<u8>> {
-    match found.is_empty() {
-        true => files.default_language.map(<[u8]>::to_vec).into_iter().collect(),
-        false => found.into_iter().map(Vec::from).collect(),
-    }
 }
 
 /// Returns the media type of ForceType, or of the extensions with the charset.
@@ -208,6 +231,9 @@ fn is_php(name: &[u8]) -> bool {
     let extension = name.rsplit(|&byte| byte == b'.').next();
     matches!(extension, Some(b"php" | b"phtml" | b"phar"))
 }
+
+/// Steps of describing a file, for each byte of its name: each extension is looked up.
+const DESCRIBING: u64 = 16;
 
 /// The media type of files with lists of variants (`.var`), which are not read here.
 const MAP: &[u8] = b"application/x-type-map";
