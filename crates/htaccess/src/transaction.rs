@@ -195,23 +195,27 @@ impl<'r> Transaction<'r> {
         self.fields_named(name).value(name)
     }
 
-    /// Returns the value of a variable. `None` if it is not set.
+    /// Returns the value of a variable. `None` if it is not set, and where the request's budget is
+    /// used up: the evaluation has no valid result then.
     pub fn variable(&self, name: &[u8]) -> Option<&[u8]> {
-        self.client.meter().note(work::comparing(self.state.env.len(), name));
+        self.client.meter().spend(work::comparing(self.state.env.len(), name)).ok()?;
         self.state.env.value(name)
     }
 
-    /// Sets a variable. A variable that exists keeps the case of its name.
+    /// Sets a variable, unless the request's budget is used up. A variable that exists keeps the
+    /// case of its name.
     pub fn set_variable(&mut self, name: &[u8], value: &[u8]) {
         let compared = 2 * work::comparing(self.state.env.len(), name);
-        self.client.meter().note(compared + work::bytes(value.len()));
-        self.state.set_variable(name, value);
+        if self.client.meter().spend(compared + work::bytes(value.len())).is_ok() {
+            self.state.set_variable(name, value);
+        }
     }
 
-    /// Removes a variable.
+    /// Removes a variable, unless the request's budget is used up.
     pub fn unset_variable(&mut self, name: &[u8]) {
-        self.client.meter().note(work::comparing(self.state.env.len(), name));
-        self.state.env.remove(name);
+        if self.client.meter().spend(work::comparing(self.state.env.len(), name)).is_ok() {
+            self.state.env.remove(name);
+        }
     }
 
     /// Returns every value of a request field, after RequestHeader.
@@ -305,6 +309,24 @@ impl<'r> Transaction<'r> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::WorkBudget;
+    use crate::testing::{request, transaction};
+
+    /// Thousands of names in one directive would keep an event loop otherwise.
+    #[test]
+    fn no_variable_is_looked_for_beyond_the_budget() {
+        let request = request("/", "");
+        let budget = WorkBudget::new(1_000);
+        let mut tx = transaction(&request);
+        tx.client = tx.client.within(&budget);
+        (0..100).for_each(|n| tx.state.env.push(format!("A{n}").as_bytes(), b"x"));
+        let found = (0..2_600).filter(|_| tx.variable(b"A99").is_some()).count();
+        assert!((15..25).contains(&found), "{found}");
+        tx.set_variable(b"B", b"x");
+        tx.unset_variable(b"A0");
+        assert_eq!(tx.state.env.len(), 100);
+        assert!(budget.is_exhausted());
+    }
 
     /// A script's variables, set at once, are as if they were set one after the other.
     #[test]

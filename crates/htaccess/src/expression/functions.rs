@@ -70,7 +70,7 @@ impl Function {
         let transaction = &evaluation.transaction;
         let variable = || transaction.variable(argument);
         let note = || {
-            transaction.client.meter().note(comparing(state.notes.len(), argument));
+            transaction.client.meter().spend(comparing(state.notes.len(), argument)).ok()?;
             state.notes.value(argument)
         };
         match self {

@@ -95,7 +95,10 @@ impl PatternSet {
         list.extend_from_slice(&self.always);
         let words = self.owners_at.len() as u64 / 64;
         let searches = self.automata.len().max(1) as u64;
-        meter.note(1 + searches * subject.len() as u64 / 2 + self.always.len() as u64 / 8 + words);
+        let steps = 1 + searches * subject.len() as u64 / 2 + self.always.len() as u64 / 8 + words;
+        if meter.spend(steps).is_err() {
+            return list;
+        }
         seen.clear();
         seen.resize(self.owners_at.len().div_ceil(64), 0);
         for (part, automaton) in self.automata.iter().enumerate() {

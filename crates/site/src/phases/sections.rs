@@ -113,8 +113,9 @@ fn matches(names: &FileNames, name: &[u8], env: &mut Fields, meter: Meter<'_>) -
     let pattern = match names {
         FileNames::Exact(exact) => return **exact == *name,
         FileNames::Wildcard(pattern) => {
-            meter.note(pattern.len() as u64 * name.len() as u64 / 16);
-            return wildcard::matches(pattern, name);
+            // As below, a name that cannot be compared is covered.
+            let steps = pattern.len() as u64 * name.len() as u64 / 16;
+            return meter.spend(steps).is_err() || wildcard::matches(pattern, name);
         }
         FileNames::Regex(pattern) => pattern,
     };
@@ -127,7 +128,9 @@ fn matches(names: &FileNames, name: &[u8], env: &mut Fields, meter: Meter<'_>) -
     if applies {
         for (number, group) in named_groups(pattern.text()) {
             let variable = [b"MATCH_", &group.to_ascii_uppercase()[..]].concat();
-            meter.note(comparing(env.len(), &variable));
+            if meter.spend(comparing(env.len(), &variable)).is_err() {
+                break;
+            }
             env.set(&variable, captures.group(number));
         }
     }

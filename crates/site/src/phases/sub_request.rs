@@ -57,6 +57,8 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         request.tx.trace(|| step("sub-request", shown(&whole), "begins"));
         let ended = self.run_below(&mut request, path, passed);
         let status = match ended {
+            // The evaluation has no valid result.
+            _ if self.client.meter().is_exhausted() => Status::INTERNAL_SERVER_ERROR,
             Ok(()) => Status::OK,
             Err(PhaseEnd::Status(status)) => status,
             // The request itself is given up as well.

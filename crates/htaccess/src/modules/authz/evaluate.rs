@@ -113,13 +113,12 @@ impl RequireEvaluation<'_, '_> {
     ) -> Result<AuthzStatus, Denial> {
         let client = self.tx.client;
         let remote = client.remote().ip();
-        if client.meter().spend(work::RULE).is_err() {
-            return Err(self.failed(section, "too much work on this request"));
+        if client.meter().spend(requirement.kind.steps()).is_err() {
+            return Err(self.failed(section, TOO_MUCH));
         }
-        Ok(match &requirement.kind {
+        let status = match &requirement.kind {
             RequirementKind::All(is_granted) => granted(*is_granted),
             RequirementKind::Address(subnets) => {
-                client.meter().note(subnets.len() as u64);
                 granted(subnets.iter().any(|subnet| subnet.contains(remote)))
             }
             RequirementKind::Host(names) => self.host(section, names, remote, is_inverted)?,
@@ -147,7 +146,12 @@ impl RequireEvaluation<'_, '_> {
                 None => AuthzStatus::DeniedWithoutUser,
                 Some(user) => granted(self.is_user(section, of_user, &user)?),
             },
-        })
+        };
+        // What was looked for with the last steps was not found, which `not` would turn round.
+        match client.meter().is_exhausted() {
+            true => Err(self.failed(section, TOO_MUCH)),
+            false => Ok(status),
+        }
     }
 
     /// Returns whether a user who has authenticated is one of those that are asked for.
@@ -165,8 +169,8 @@ impl RequireEvaluation<'_, '_> {
                 let meter = self.tx.client.meter();
                 !groups.is_empty()
                     && self.any_name(section, names, |name| {
-                        meter.note(work::comparing(groups.len(), name));
-                        groups.iter().any(|group| group.eq_ignore_ascii_case(name))
+                        meter.spend(work::comparing(groups.len(), name)).is_ok()
+                            && groups.iter().any(|group| group.eq_ignore_ascii_case(name))
                     })
             }
             RequirementKind::FileOwner => self.owners(section)?.user.as_deref() == Some(user),
@@ -310,6 +314,7 @@ impl RequireEvaluation<'_, '_> {
     }
 }
 
+const TOO_MUCH: &str = "too much work on this request";
 const NO_NAMES: &str = "host names are not looked up here; name addresses instead";
 
 fn granted(is_granted: bool) -> AuthzStatus {

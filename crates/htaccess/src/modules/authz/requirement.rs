@@ -9,6 +9,7 @@ use crate::language::{word, words};
 use crate::method_set::MethodSet;
 use crate::mistake::Complaint;
 use crate::network::Subnet;
+use crate::work;
 
 /// The requirement of one `Require`.
 #[derive(Clone, Debug)]
@@ -62,6 +63,18 @@ pub(super) enum RequiredNames {
     Literal(Box<[Box<[u8]>]>),
     /// Split when it is rendered.
     Expression(StringExpression),
+}
+
+impl RequirementKind {
+    /// Returns the steps of evaluating the requirement, beside what is looked up for it.
+    pub(super) fn steps(&self) -> u64 {
+        let parts = match self {
+            RequirementKind::Address(subnets) => subnets.len(),
+            RequirementKind::User(RequiredNames::Literal(names)) => names.len(),
+            _ => 0,
+        };
+        work::RULE + parts as u64
+    }
 }
 
 impl Requirement {

@@ -208,8 +208,8 @@ fn provider<'s>(
     smart.providers.iter().rev().find(|provider| match &provider.when {
         When::Types(types) => head.fields.value(b"content-type").is_some_and(|value| {
             let end = value.iter().position(|byte| b"; \t".contains(byte)).unwrap_or(value.len());
-            tx.client.meter().note(work::comparing(types.len(), &value[..end]));
-            types.iter().any(|media_type| **media_type == value[..end])
+            tx.client.meter().spend(work::comparing(types.len(), &value[..end])).is_ok()
+                && types.iter().any(|media_type| **media_type == value[..end])
         }),
         When::Expression(expression) => {
             let outcome = tx.with_head(head, true, |tx| {

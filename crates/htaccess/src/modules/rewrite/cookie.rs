@@ -13,7 +13,7 @@ use crate::work;
 /// request. A text that begins with `;` is separated by `;`. Without a domain there is no cookie.
 ///
 /// # Errors
-/// The line would hold a control character.
+/// The line would hold a control character, or the work is too much.
 pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), RewriteError> {
     let (separator, text) = match text {
         [b';', rest @ ..] => (b';', rest),
@@ -25,7 +25,7 @@ pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), 
         return Ok(());
     };
     let cookies = notes::cookies(&transaction.state);
-    transaction.client.meter().note(work::comparing(cookies.len(), name));
+    transaction.client.meter().spend(work::comparing(cookies.len(), name))?;
     if cookies.iter().any(|cookie| **cookie == *name) {
         return Ok(());
     }

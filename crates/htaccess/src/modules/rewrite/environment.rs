@@ -67,11 +67,10 @@ pub(super) fn set(transaction: &mut Transaction<'_>, name: &[u8], value: &[u8]) 
         before => before.is_some(),
     };
     let env = &mut transaction.state.env;
-    if is_known {
-        meter.note(work::comparing(env.len(), name));
-        env.set(name, value);
-    } else {
+    if !is_known {
         env.push(name, value);
+    } else if meter.spend(work::comparing(env.len(), name)).is_ok() {
+        env.set(name, value);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use howdah_htaccess::WorkBudget;
 use howdah_htaccess::modules::autoindex::FolderEntry;
 use howdah_http::Request;
 
@@ -15,6 +16,11 @@ fn page(tree: &mut Tree, entries: &[&str]) -> ListingPage {
 }
 
 fn page_for(tree: &mut Tree, accept: &str, entries: &[&str]) -> ListingPage {
+    page_within(tree, accept, entries, u64::MAX)
+}
+
+/// The page for that client as far as it is made within a budget.
+fn page_within(tree: &mut Tree, accept: &str, entries: &[&str], most: u64) -> ListingPage {
     let resolved = tree.resolved("GET", "/", &format!("Accept: {accept}"));
     assert_eq!(super::tree::shown(&resolved), "listing ");
     let mut ruled = Rc::unwrap_or_clone(resolved.ruled.unwrap());
@@ -34,9 +40,10 @@ fn page_for(tree: &mut Tree, accept: &str, entries: &[&str]) -> ListingPage {
     let sites = tree.sites.clone();
     let site = sites.iter().next().unwrap();
     let entries = entries.iter().map(entry).collect();
-    let media_type = crate::listing_type(site, &client(&request), &ruled);
-    let page =
-        crate::list(site, &client(&request), &mut ruled, entries, tree, &mut Scratch::default());
+    let budget = WorkBudget::new(most);
+    let client = client(&request).within(&budget);
+    let media_type = crate::listing_type(site, &client, &ruled);
+    let page = crate::list(site, &client, &mut ruled, entries, tree, &mut Scratch::default());
     assert_eq!(page.content_type, media_type);
     page
 }
@@ -104,6 +111,24 @@ fn a_folder_may_have_more_entries_than_a_request_has_sub_requests() {
     let mut tree = Tree::new(&many.join(" "), &[("", RULES)]);
     let many: Vec<&str> = many.iter().map(|name| &name[..]).collect();
     assert_eq!(names(&page(&mut tree, &many)).len(), 450);
+}
+
+#[test]
+fn a_listing_whose_budget_ends_names_nothing_that_is_hidden() {
+    let rules = format!(
+        "{RULES}SetEnvIf Request_Method . hidden\n<Files secret2>\n<RequireAll>\n\
+         Require all granted\nRequire not env hidden\n</RequireAll>\n</Files>\n"
+    );
+    let mut tree = Tree::with("a.txt secret2", &[("", &rules)], |site| site.listing = true);
+    let mut complete = 0;
+    let all = names(&page(&mut tree, &["secret2", "a.txt"]));
+    assert_eq!(all, ["a.txt"]);
+    for most in (0..6_000).step_by(5) {
+        let shown = names(&page_within(&mut tree, "text/html", &["secret2", "a.txt"], most));
+        assert!(!shown.contains(&"secret2".to_owned()), "{most}: {shown:?}");
+        complete += shown.len();
+    }
+    assert!((1..1_200).contains(&complete), "{complete}");
 }
 
 #[test]

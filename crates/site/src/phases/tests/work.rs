@@ -126,6 +126,21 @@ fn ordinary_rules_take_little_work() {
     }
 }
 
+/// The budget of an event loop lasts for some hundred files. No more of them are looked at.
+#[test]
+fn thousands_of_files_of_a_name_are_given_up_before_all_are_looked_at() {
+    let files: Vec<String> = (0..2_000).map(|number| format!("page.html.l{number}")).collect();
+    let languages: String = (0..2_000).map(|n| format!("AddLanguage l{n} .l{n}\n")).collect();
+    let rules = format!("Options +MultiViews\n{languages}");
+    let page = format!("ErrorDocument 404 /page\n{rules}");
+    for (rules, target) in [(&rules, "/page"), (&page, "/none")] {
+        let mut tree = Tree::new(&files.join(" "), &[("", rules)]);
+        let (resolved, _) = within(&mut tree, target, 200_000);
+        assert_eq!(shown(&resolved), "exhausted");
+        assert!(tree.asked < 500, "the disk was asked {} times", tree.asked);
+    }
+}
+
 #[test]
 fn a_deep_path_is_work_before_its_folders_are_looked_at() {
     for (folders, most, expected) in [(16, 0, "404"), (17, 0, "exhausted"), (800, 5_000_000, "404")]
