@@ -249,7 +249,7 @@ pub(super) async fn refused(
 }
 
 /// Resolves as [`resolve_here`] does, for the error page. The request may have waited for a script,
-/// therefore its time tells nothing of the directives.
+/// therefore the evaluation begins now.
 fn error_here(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
@@ -257,6 +257,7 @@ fn error_here(
     status: Status,
     lookup: Lookup,
 ) -> Result<Resolved, NotHere> {
+    let began = Instant::now();
     let budget = budget_here(context, site);
     let client = context.peer.client(context.request, context.arrival.began.microseconds);
     let client = client.within(&budget);
@@ -267,7 +268,7 @@ fn error_here(
         .bounded(bounds, |host| howdah_site::error(site, &client, ruled, status, host, scratch));
     match resolved {
         Err(voided) => Err(not_here(context, site, &budget, voided)),
-        Ok(_) if budget.is_exhausted() => Err(NotHere::Costly),
+        Ok(_) if !is_done(context, site, &budget, began) => Err(NotHere::Costly),
         Ok(resolved) => Ok(resolved),
     }
 }

@@ -335,3 +335,47 @@ fn variables_without_end_from_a_script_are_cut_off_with_a_line_in_the_log() {
     let took = time() - before;
     assert!(took < Duration::from_secs(2), "{took:?} of the front");
 }
+
+/// Many files of a name, many languages of each, and long lists of languages in the request: the
+/// work is counted, and costs other sites nothing. The same for a page of an error.
+#[test]
+fn thousands_of_variants_of_a_name_keep_no_other_site_waiting() {
+    let letter = |number: usize| char::from(b'a' + (number % 25) as u8);
+    let language = |number: usize| String::from_iter([letter(number / 25), letter(number)]);
+    let directives: String = (0..208)
+        .map(language)
+        .map(|language| format!("AddLanguage {language} .{language}\n"))
+        .collect();
+    let directives = format!("Options +MultiViews\nErrorDocument 404 /page\n{directives}");
+    let site = two_sites("htaccess_work = 3_000_000", &directives);
+    let bad = site.path().join("public/bad");
+    for file in 0..2_500 {
+        let languages: String =
+            (0..78).map(|number| format!(".{}", language((file + number) % 208))).collect();
+        std::fs::write(bad.join(format!("page.html{languages}.{file}")), "").unwrap();
+    }
+    let mut client = Client::connect(site.server.address());
+    let fields = format!("Accept-Language: {}\r\n", "zz,".repeat(2_600)).repeat(4);
+    let mut costly = |target: &str| {
+        let head = format!("GET {target} HTTP/1.1\r\nHost: bad.example\r\n{fields}\r\n");
+        client.send(head).unwrap();
+        client.answer().unwrap().status
+    };
+    let mut other = Client::connect(site.server.address());
+    let front = site.server.front();
+    let event_loops = || {
+        let time = front.time_of_threads(|name| !name.starts_with("directives"));
+        time.unwrap_or_default()
+    };
+    for target in ["/page", "/none"] {
+        let before = event_loops();
+        for _ in 0..3 {
+            assert_eq!(costly(target), 500, "{target}");
+            assert_eq!(ask(&mut other, "good", "/y.txt"), (200, "good".to_owned()), "{target}");
+        }
+        let took = event_loops() - before;
+        assert!(took < Duration::from_secs(1), "{target}: {took:?} of the event loop");
+    }
+    site.server
+        .wait_for_log("3000000 steps that `htaccess_work` in [limits] allows");
+}
