@@ -277,6 +277,7 @@ impl DocumentHost for Tree {
 
 impl Host for Tree {
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
+        self.asked += 1;
         let path = std::str::from_utf8(path).ok()?.strip_prefix(ROOT)?.trim_matches('/');
         let kind = match self.kinds.get(path)? {
             PathKind::File => ProbeKind::File,
