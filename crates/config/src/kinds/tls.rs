@@ -1,7 +1,9 @@
 //! A site's certificates, and versions and ciphers of TLS.
 
+use std::collections::BTreeSet;
+
 use toml::Spanned;
-use toml::de::DeValue;
+use toml::de::{DeArray, DeValue};
 
 use super::names::text_kind;
 use super::words::word_kind;
@@ -33,17 +35,7 @@ impl ValueKind for TlsTable {
                 let source = SourceName::read(value, report)?;
                 Some(SiteTls { source, ..SiteTls::default() })
             }
-            DeValue::Array(tables) => {
-                let mut all = SiteTls::default();
-                for table in tables {
-                    let one = read_table(table, report)?;
-                    let (mut cert, mut key) = (all.cert, all.key);
-                    cert.extend(one.cert.iter().cloned());
-                    key.extend(one.key.iter().cloned());
-                    all = SiteTls { cert, key, ..one };
-                }
-                Some(all)
-            }
+            DeValue::Array(tables) => read_list(value, tables, report),
             DeValue::Table(_) => read_table(value, report),
             other => {
                 wrong_type(value, other, report, &Self::name());
@@ -51,6 +43,56 @@ impl ValueKind for TlsTable {
             }
         }
     }
+}
+
+/// Reads a list of certificates. The demands on clients are the site's, and therefore the same in
+/// each table.
+fn read_list(
+    value: &Spanned<DeValue<'_>>,
+    tables: &DeArray<'_>,
+    report: &mut MistakeCollector<'_>,
+) -> Option<SiteTls> {
+    let all: Option<Vec<_>> = tables.iter().map(|table| read_table(table, report)).collect();
+    let all = all?;
+    let Some(first) = all.first() else {
+        let help = "write `tls = false` for a site without https, or `tls = \"auto\"`";
+        report.add(value.span(), "the list has no certificate", Some(help.to_owned()));
+        return None;
+    };
+    if let Some((_, table)) = all.iter().zip(tables).find(|(one, _)| one.cert.is_empty()) {
+        let help = "give `cert` and `key` in each table, or no list: `tls = \"internal\"`, \
+                    `tls = \"auto\"` or `tls = false`";
+        report.add(
+            table.span(),
+            "a table of the list has no certificate",
+            Some(help.to_owned()),
+        );
+        return None;
+    }
+    let demands = |one: &SiteTls| SiteTls { cert: vec![], key: vec![], ..one.clone() };
+    if all.iter().any(|one| demands(one) != demands(first)) {
+        let given = tables.iter().filter_map(|table| table.get_ref().as_table());
+        let names = given.flat_map(|table| table.keys().map(|key| &**key.get_ref()));
+        let names: BTreeSet<&str> = names.filter(|name| !["cert", "key"].contains(name)).collect();
+        let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+        report.add(
+            value.span(),
+            format!("the tables of the list must have the same {}", names.join(", ")),
+            Some(
+                "what is demanded of clients is the same for all certificates of a site: write \
+                 one table with `cert = [\"FILE\", \"FILE\"]`, `key = [\"FILE\", \"FILE\"]` and the \
+                 other keys once"
+                    .to_owned(),
+            ),
+        );
+        return None;
+    }
+    let mut site = demands(first);
+    for one in all {
+        site.cert.extend(one.cert);
+        site.key.extend(one.key);
+    }
+    Some(site)
 }
 
 fn read_table(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<SiteTls> {

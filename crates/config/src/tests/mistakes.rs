@@ -359,6 +359,25 @@ fn mistakes_and_what_is_said_about_them() {
             &format!("{site}tls = {{ from = \"internal\", cert = \"a\", key = \"b\" }}"),
             vec!["come from an authority, and from files as well"],
         ),
+        (&format!("{site}tls = []"), vec!["the list has no certificate", "write `tls = false`"]),
+        (
+            &format!("{site}tls = [{{ from = \"internal\" }}]"),
+            vec!["howdah.toml:3:8: a table of the list has no certificate", "tls = \"internal\""],
+        ),
+        (
+            &format!(
+                "{site}tls = [{{ cert = \"a\", key = \"a\", client_ca = \"c\", hsts = \"max-age=1\" \
+                 }}, {{ cert = \"b\", key = \"b\" }}]"
+            ),
+            vec!["must have the same `client_ca`, `hsts`", "cert = [\"FILE\", \"FILE\"]"],
+        ),
+        (
+            &format!(
+                "{site}tls = [{{ cert = \"a\", key = \"a\", min_version = \"1.3\" }}, \
+                 {{ cert = \"b\", key = \"b\", min_version = \"1.2\" }}]"
+            ),
+            vec!["must have the same `min_version`"],
+        ),
         (&format!("{site}tls = \"interal\""), vec!["`interal` is no source of certificates"]),
         (&format!("{site}tls = true"), vec!["expected `\"auto\"`, `\"internal\"`, `false`"]),
         (
