@@ -89,8 +89,8 @@ impl Tls {
         }
     }
 
-    /// Returns a variable; `None` for an unknown name and for a variable without a value. `now` is
-    /// in seconds since 1970.
+    /// Returns a variable, whose name is in capitals, such as `SSL_CLIENT_S_DN_EMAIL`. `None` for
+    /// an unknown name and for a variable without a value. `now` is in seconds since 1970.
     pub fn variable(&self, name: &[u8], now: i64) -> Option<Cow<'_, str>> {
         Some(Cow::Borrowed(match name {
             b"HTTPS" => "on",
@@ -136,7 +136,8 @@ impl CertificateVariables {
         // Parts of a name are counted from 0, and the first one has the plain name as well.
         let plain = name.strip_suffix(b"_0").filter(|_| rest.get(1..5) == Some(b"_DN_"));
         let name = plain.unwrap_or(name);
-        let found = self.variables.iter().find(|(known, _)| known.as_bytes() == name);
+        let is_it = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
+        let found = self.variables.iter().find(|(known, _)| is_it(known));
         found.map(|(_, value)| Cow::Borrowed(&**value))
     }
 }
@@ -259,6 +260,16 @@ mod tests {
         for (now, days) in [(0, "10"), (1, "9"), (11 * 86_400, "0"), (i64::MAX, "0")] {
             assert_eq!(tls.variable(b"SSL_CLIENT_V_REMAIN", now).unwrap(), days, "{now}");
             assert_eq!(tls.variable(b"SSL_SERVER_V_REMAIN", now).unwrap(), days, "{now}");
+        }
+        let shown = [("SSL_CLIENT_S_DN_Email", "a@b"), ("SSL_CLIENT_SAN_Email_0", "c@d")];
+        tls.client = Some(Box::new(certificate("SSL_CLIENT_", &shown)));
+        for (name, value) in [
+            (&b"SSL_CLIENT_S_DN_EMAIL"[..], "a@b"),
+            (b"SSL_CLIENT_S_DN_EMAIL_0", "a@b"),
+            (b"SSL_CLIENT_S_DN_Email", "a@b"),
+            (b"SSL_CLIENT_SAN_EMAIL_0", "c@d"),
+        ] {
+            assert_eq!(tls.variable(name, 0).as_deref(), Some(value), "{name:?}");
         }
         tls.client = None;
         assert_eq!(tls.variable(b"SSL_CLIENT_V_REMAIN", 0), None);

@@ -62,11 +62,7 @@ fn read_list(
     if let Some((_, table)) = all.iter().zip(tables).find(|(one, _)| one.cert.is_empty()) {
         let help = "give `cert` and `key` in each table, or no list: `tls = \"internal\"`, \
                     `tls = \"auto\"` or `tls = false`";
-        report.add(
-            table.span(),
-            "a table of the list has no certificate",
-            Some(help.to_owned()),
-        );
+        report.add(table.span(), "a table of the list has no certificate", Some(help.to_owned()));
         return None;
     }
     let demands = |one: &SiteTls| SiteTls { cert: vec![], key: vec![], ..one.clone() };

@@ -9,7 +9,7 @@ use super::LISTEN;
 use super::client::{self, Authority, TlsClient, Trust};
 use crate::apache::Apache;
 use crate::site::Site;
-use crate::support::{Folder, has_php};
+use crate::support::{Folder, has_php, wait_until};
 use crate::wire::Wire;
 
 const SCRIPT: &str = "<?php foreach ($_SERVER as $name => $value) \
@@ -44,6 +44,7 @@ fn both(folder: &Folder, verify: &str, files: &[(&str, &str)]) -> (Site, Apache)
         files,
         &format!(
             "{LISTEN}[[site]]\nname = \"a\"\nhosts = [\"a.example\"]\nroot = \"public\"\n\
+             access_log = \"a.log\"\naccess_log_format = \"{WORDS}\"\n\
              tls = {{ cert = \"{at}/a.pem\", key = \"{at}/a.key\", client_ca = \"{at}/ca.pem\", \
              client_verify = \"{verify}\" }}\n\
              [site.php]\nworkers = 1\nstate_dir = \"state\"\n"
@@ -109,6 +110,60 @@ fn scripts_see_the_variables_that_mod_ssl_gives() {
     let (own, _) = told(&mut client, addresses[0], "plain");
     assert_eq!(own["SSL_CLIENT_S_DN_CN"], "a.example");
     assert!(own.contains_key("SSL_PROTOCOL") && !own.contains_key("SSL_SERVER_S_DN"), "{own:?}");
+}
+
+/// The format of the log of [`both`].
+const WORDS: &str = "%{SSL_CLIENT_S_DN_Email}x %{SSL_SERVER_SAN_Email_0}x";
+
+/// Names with small letters, in every place where rules name variables.
+const SMALL_LETTERS: &str = "SetEnvIfExpr \"%{SSL_CLIENT_S_DN_Email} == 'web@a.example'\" MAIL\n\
+    SetEnvIfExpr \"%{SSL_CLIENT_SAN_Email_0} == 'web@a.example'\" SAN\n\
+    Header set X-Seen \"%{MAIL}e|%{SAN}e|%{SEEN}e\"\n\
+    RewriteEngine on\n\
+    RewriteCond %{SSL:SSL_CLIENT_S_DN_Email}|%{SSL:SSL_SERVER_S_DN_Email_0} ^(.*)$\n\
+    RewriteRule ^ - [E=SEEN:%1]\n\
+    Header set X-Told \"%{SSL_CLIENT_S_DN_Email}s|%{SSL_SERVER_SAN_Email_0}s|%{ssl_server_v_end}s\"\n";
+
+#[test]
+fn rules_and_logs_see_variables_with_small_letters_in_their_names() {
+    if !has_php() || !Apache::is_here() {
+        return;
+    }
+    let authority = Authority::new();
+    let detailed = |name: &str| authority.certify_detailed(&[name], KeyPair::generate().unwrap());
+    let folder = client::files(&[("a", &detailed("a.example"))]);
+    folder.file("ca.pem", authority.pem());
+    let demanding = |mail: &str| {
+        format!("Require expr \"%{{SSL_CLIENT_S_DN_Email}} {mail} 'web@a.example'\"\n")
+    };
+    let (granted, refused) = (demanding("=="), demanding("!="));
+    let (site, apache) = both(
+        &folder,
+        "require",
+        &[
+            (".htaccess", SMALL_LETTERS),
+            ("all/all.php", SCRIPT),
+            ("granted/.htaccess", &granted),
+            ("granted/a.txt", "x"),
+            ("refused/.htaccess", &refused),
+            ("refused/a.txt", "x"),
+        ],
+    );
+    let visitor = detailed("visitor.example");
+    let mut client = TlsClient::showing(&authority, &visitor);
+    let [own, theirs] = [site.server.addresses()[1], apache.address()].map(|address| {
+        let (_, fields) = told(&mut client, address, "all");
+        let status = |target| client.connect(address, "a.example").get(target).status;
+        (fields, ["/granted/a.txt", "/refused/a.txt"].map(status))
+    });
+    assert_eq!(own, theirs);
+    assert_eq!(own.1, [200, 403]);
+    assert_eq!(own.0[1], "1|1|web@a.example|web@a.example");
+    wait_until("it is logged", || {
+        std::fs::read_to_string(site.path().join("a.log"))
+            .unwrap_or_default()
+            .contains("web@a.example web@a.example\n")
+    });
 }
 
 /// Rules that ask mod_ssl for what has nothing to do with TLS.
