@@ -471,7 +471,9 @@ fn modules_that_are_off_unless_they_are_chosen() {
 #[test]
 fn every_module_with_directives_is_provided() {
     let chosen = ["brotli", "substitute"].map(Box::from);
-    for directive in crate::registry::all() {
+    // Debian's Apache has mod_http2 off, and none of its directives has an effect here.
+    let all = crate::registry::all().iter();
+    for directive in all.filter(|directive| directive.module != "mod_http2") {
         let file = match directive.module {
             "core" => "core.c".to_owned(),
             module => format!("{module}.c"),

@@ -5,6 +5,8 @@ mod strings;
 
 use context::{Disk, FIELDS};
 
+use howdah_http::Version;
+
 use super::Expression;
 use super::properties::expression;
 use crate::evaluation_context::EvaluationContext;
@@ -369,6 +371,20 @@ fn variables_of_all_kinds() {
             "%{HTTP_HOST == ''",
         ],
     );
+}
+
+#[test]
+fn http2_is_on_over_http2_alone() {
+    let compiled = Expression::string(b"%{HTTP2}").unwrap();
+    for (version, expected) in
+        [(Version::Http11, "off"), (Version::Http2, "on"), (Version::Http3, "off")]
+    {
+        let mut request = request("/", "");
+        request.version = version;
+        let mut transaction = transaction(&request);
+        let told = compiled.render(&mut transaction, &mut Disk, &mut Captures::default());
+        assert_eq!(told.unwrap(), expected.as_bytes(), "{version}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use howdah_http::date;
+use howdah_http::{Version, date};
 
 use super::evaluate::ExpressionEvaluation;
 use crate::variables::{ServerVariable, field, field_value, fixed};
@@ -26,6 +26,7 @@ pub(super) enum ExpressionVariable {
     LastModified,
     /// The response's status, as far as it is known.
     Status,
+    /// `on` over HTTP/2, else `off`.
     Http2,
     /// The owner of the file.
     User,
@@ -105,7 +106,10 @@ impl ExpressionVariable {
                 };
                 name.unwrap_or_default().into_vec().into()
             }
-            ExpressionVariable::Http2 => b"off"[..].into(),
+            ExpressionVariable::Http2 => match transaction.client.version() {
+                Version::Http2 => b"on"[..].into(),
+                _ => b"off"[..].into(),
+            },
             ExpressionVariable::ApiVersion => b"20120211"[..].into(),
             ExpressionVariable::Empty => b""[..].into(),
         };

@@ -91,6 +91,12 @@ const SYNTAX: &[(&str, &str)] = &[
         "[always | onsuccess] ACTION FIELD [[expr=]VALUE [REPLACEMENT] [early | env=[!]VARIABLE | \
          expr=CONDITION]]",
     ),
+    ("H2CopyFiles", "On | Off"),
+    ("H2EarlyHint", "NAME VALUE"),
+    ("H2ProxyRequests", "On | Off"),
+    ("H2Push", "On | Off"),
+    ("H2PushResource", "[add] PATH [critical]"),
+    ("H2Upgrade", "On | Off"),
     ("HeaderName", "FILE"),
     ("IndexHeadInsert", "TEXT"),
     ("IndexIgnore", "FILE…"),

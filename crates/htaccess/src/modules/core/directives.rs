@@ -234,7 +234,78 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<core::Config>>] = &[
         support: Support::Full,
         apply: qualify_redirect_url,
     },
+    http2(
+        "H2Push",
+        Overrides::AUTH_CONFIG,
+        Arguments::ONE,
+        "Says whether files are pushed to clients.",
+        Support::Ignored(NO_PUSH),
+        on_or_off,
+    ),
+    http2(
+        "H2PushResource",
+        Overrides::FILE_INFO.or(Overrides::AUTH_CONFIG),
+        Arguments::Words(1, 3),
+        "Pushes a file to clients together with the response.",
+        Support::Ignored(NO_PUSH),
+        nothing,
+    ),
+    http2(
+        "H2EarlyHint",
+        Overrides::FILE_INFO.or(Overrides::AUTH_CONFIG),
+        Arguments::TWO,
+        "Adds a field to early hints, which come before the response.",
+        Support::Ignored("Howdah sends the hints of scripts and servers behind it alone"),
+        nothing,
+    ),
+    http2(
+        "H2Upgrade",
+        Overrides::AUTH_CONFIG,
+        Arguments::ONE,
+        "Says whether clients may change from HTTP/1.1 to HTTP/2.",
+        Support::Ignored("HTTP has dropped the change (RFC 9113, section 3.1)"),
+        on_or_off,
+    ),
+    http2(
+        "H2CopyFiles",
+        Overrides::FILE_INFO,
+        Arguments::ONE,
+        "Says whether files are copied into memory for HTTP/2.",
+        Support::Ignored("Howdah decides by the file's size"),
+        on_or_off,
+    ),
+    http2(
+        "H2ProxyRequests",
+        Overrides::FILE_INFO,
+        Arguments::ONE,
+        "Says whether a forward proxy takes HTTP/2.",
+        Support::Ignored("Howdah is no forward proxy"),
+        on_or_off,
+    ),
 ];
+
+const NO_PUSH: &str = "browsers take no pushed files any more; a script names files early with \
+                       `headers_send(103)`";
+
+/// A directive of mod_http2.
+const fn http2(
+    name: &'static str,
+    overrides: Overrides,
+    arguments: Arguments,
+    summary: &'static str,
+    support: Support,
+    apply: Apply<core::Config>,
+) -> Directive<Apply<core::Config>> {
+    Directive {
+        name,
+        module: "mod_http2",
+        overrides,
+        arguments,
+        summary,
+        support,
+        apply,
+    }
+}
 
 fn error(call: &DirectiveCall<'_>, _: &mut SharedConfig<core::Config>) -> Result<(), Complaint> {
     let raw = call.raw;

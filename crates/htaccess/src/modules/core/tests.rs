@@ -273,3 +273,21 @@ fn arguments_that_apache_does_not_take_are_mistakes() {
         complaint(text);
     }
 }
+
+#[test]
+fn directives_for_http2_have_no_effect() {
+    for line in [
+        "H2Push on",
+        "H2Upgrade off",
+        "H2PushResource /a.css",
+        "H2PushResource add /a.css critical",
+        "H2EarlyHint Link </a.css>",
+        "H2CopyFiles On",
+        "H2ProxyRequests off",
+    ] {
+        assert!(try_settings(line).is_ok(), "{line}");
+    }
+    assert_eq!(complaint("H2Push maybe"), "H2Push is on or off");
+    // As in Apache, these are for the server's own configuration.
+    assert!(try_settings("H2Direct on").is_err());
+}
