@@ -3,21 +3,23 @@
 //! The supervisor compares them with the disk once a second, because the front's user may not read
 //! them. A certificate and its key are two files, which change one after the other: they are read
 //! when neither has changed for one look. A pair that cannot be used leaves the former one in use,
-//! or the site closed. The same holds for the authorities of clients.
+//! or is left out; without any pair the site is closed. So it is without authorities of clients.
 
 mod authority_ends;
+mod tls_files;
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use howdah_acme::storage::date;
 use howdah_config::{CertificateSource, Config, SiteSettings};
 
 use self::authority_ends::AuthorityEnds;
+use self::tls_files::TlsFiles;
+pub(super) use self::tls_files::{kept_authorities, read_authorities, read_pairs};
 use super::Supervisor;
 use super::change::ChangeCause;
 use super::front_protocol::{self, ToFront};
@@ -25,7 +27,7 @@ use super::generation::GenerationPhase;
 use super::generation_plan::GenerationPlan;
 use super::state;
 use crate::log::Level;
-use crate::tls::{self, LocalAuthority, PairText, TICKET_LIFETIME};
+use crate::tls::{LocalAuthority, PairText, TICKET_LIFETIME};
 
 /// The time between two looks.
 const LOOK: Duration = Duration::from_secs(1);
@@ -128,35 +130,43 @@ impl Supervisor {
                 continue;
             };
             let name = settings.name.clone();
-            match TlsFiles::read(settings) {
-                Ok(files) => {
-                    for remark in &files.remarks {
-                        self.say(Level::Warning, remark);
-                    }
-                    let news = files.news(current, site);
-                    let is_closed = current.closed.get(site).is_some_and(Option::is_some);
-                    self.note_kept_files(site, None);
-                    if news.is_none() && !is_closed {
-                        // After a roll-back, or a mistake that was undone.
-                        let what = format!("site {name}: its files are those that are in use");
-                        self.say(Level::Notice, &what);
-                        continue;
-                    }
-                    let news = news.unwrap_or("files are");
-                    let (level, what) = match self.replace_files(site, files) {
-                        Ok(()) => (Level::Notice, format!("site {name}: its {news} in use")),
-                        Err(error) => (
-                            Level::Error,
-                            format!(
-                                "site {name}: the front does not get what is new: {error}; \
-                                 `howdah reload` hands it over"
-                            ),
-                        ),
-                    };
-                    self.say(level, &what);
-                }
-                Err(unusable) => self.keep_former_files(site, &name, unusable),
+            let pairs = current.certificates.get(site).map_or(&[][..], Vec::as_slice);
+            let has_authorities = current.client_authorities.get(site).is_some_and(Option::is_some);
+            let files = TlsFiles::read(settings, pairs, has_authorities);
+            let news = files.news(current, site);
+            let is_closed = current.closed.get(site).is_some_and(Option::is_some);
+            for remark in &files.remarks {
+                self.say(Level::Warning, remark);
             }
+            if let Some(why) = files.closes {
+                self.keep_closed(site, &name, why);
+                continue;
+            }
+            if let Some(what) = &files.trouble {
+                self.say(Level::Error, &format!("site {name}: {what}"));
+            }
+            self.note_kept_files(site, files.trouble.clone());
+            let (level, what) = match news {
+                // After a roll-back, or a mistake that was undone.
+                None if !is_closed && files.trouble.is_none() => {
+                    (Level::Notice, format!("site {name}: its files are those that are in use"))
+                }
+                None if !is_closed => continue,
+                news => match self.replace_files(site, files) {
+                    Ok(()) => {
+                        let news = news.unwrap_or("files are");
+                        (Level::Notice, format!("site {name}: its {news} in use"))
+                    }
+                    Err(error) => (
+                        Level::Error,
+                        format!(
+                            "site {name}: the front does not get what is new: {error}; `howdah \
+                             reload` hands it over"
+                        ),
+                    ),
+                },
+            };
+            self.say(level, &what);
         }
     }
 
@@ -187,25 +197,13 @@ impl Supervisor {
         }
     }
 
-    /// Says that the files of a site cannot be used. A closed site stays closed, for this reason.
-    fn keep_former_files(&mut self, site: usize, name: &str, unusable: UnusableFile) {
-        let UnusableFile { is_pair, why } = unusable;
-        let Some(current) = &mut self.current else {
+    /// Says that a site without usable files stays closed, for this reason.
+    fn keep_closed(&mut self, site: usize, name: &str, why: String) {
+        let closed = self.current.as_mut().and_then(|current| current.closed.get_mut(site));
+        let Some(reason) = closed.filter(|reason| reason.as_ref() != Some(&why)) else {
             return;
         };
-        let Some(reason) = current.closed.get_mut(site).and_then(Option::as_mut) else {
-            let pairs = current.certificates.get(site).map_or(&[][..], Vec::as_slice);
-            let what = match is_pair {
-                true => kept_pairs(pairs, &why),
-                false => kept_authorities(&why),
-            };
-            self.say(Level::Error, &format!("site {name}: {what}"));
-            return self.note_kept_files(site, Some(what));
-        };
-        if *reason == why {
-            return;
-        }
-        reason.clone_from(&why);
+        *reason = Some(why.clone());
         self.say(Level::Error, &format!("site {name}: it still has no https: {why}"));
         let message = ToFront::Closed { site, why: Some(why) };
         if let Err(error) = self.tell_serving(&message, None) {
@@ -235,7 +233,8 @@ impl Supervisor {
     /// Replaces the content of a site's files in the front that serves, and for fronts to come. A
     /// closed site is open then.
     fn replace_files(&mut self, site: usize, files: TlsFiles) -> std::io::Result<()> {
-        if let Some(authorities) = files.authorities {
+        let (pairs, authorities) = files.into_content();
+        if let Some(authorities) = authorities {
             let memory = front_protocol::write_memory(&authorities)?;
             let current = self.current.as_mut();
             if let Some(place) =
@@ -250,8 +249,8 @@ impl Supervisor {
             self.tell_serving(&ToFront::ClientAuthorities { site }, Some(&memory))?;
         }
         // Other certificates are not from files of the configuration.
-        if !files.pairs.is_empty() {
-            self.replace_certificates(site, files.pairs)?;
+        if !pairs.is_empty() {
+            self.replace_certificates(site, pairs)?;
         }
         let current = self.current.as_mut();
         let reason = current.and_then(|current| current.closed.get_mut(site)?.take());
@@ -359,99 +358,6 @@ impl Supervisor {
             .map_err(|(path, error)| LocalAuthority::failure(&path, &error))?;
         LocalAuthority::open(&path, folder.as_fd())
     }
-}
-
-/// The content of files, with remarks about it for the log.
-pub(super) type WithRemarks<Content> = (Content, Vec<String>);
-
-/// The content of a site's files.
-struct TlsFiles {
-    pairs: Vec<PairText>,
-    authorities: Option<Vec<u8>>,
-    remarks: Vec<String>,
-}
-
-/// A file of a site that cannot be used.
-struct UnusableFile {
-    /// Whether it is one of a certificate or key, and not of the authorities of clients.
-    is_pair: bool,
-    why: String,
-}
-
-impl TlsFiles {
-    fn read(site: &SiteSettings) -> Result<TlsFiles, UnusableFile> {
-        let unusable = |is_pair| move |why| UnusableFile { is_pair, why };
-        let pairs = read_pairs(site).map_err(unusable(true))?;
-        let (pairs, mut remarks) = pairs;
-        let authorities = read_authorities(site).transpose();
-        let authorities = authorities.map_err(unusable(false))?;
-        let authorities = authorities.map(|(text, more)| {
-            remarks.extend(more);
-            text
-        });
-        Ok(TlsFiles { pairs, authorities, remarks })
-    }
-
-    /// Names the parts that differ from those of the plan. `None`: no part does.
-    fn news(&self, plan: &GenerationPlan, site: usize) -> Option<&'static str> {
-        let has_pairs = plan.certificates.get(site) == Some(&self.pairs) || self.pairs.is_empty();
-        let has_authorities = plan.client_authorities.get(site) == Some(&self.authorities);
-        match (has_pairs, has_authorities) {
-            (true, true) => None,
-            (true, false) => Some("new authorities of clients are"),
-            (false, false) => Some("new certificate and authorities of clients are"),
-            (false, true) => Some("new certificate is"),
-        }
-    }
-}
-
-/// Says that these pairs stay in use because the files cannot be used, with the reason `why`.
-pub(super) fn kept_pairs(pairs: &[PairText], why: &str) -> String {
-    let ends = pairs.iter().filter_map(|pair| Some(pair.parse().ok()?.facts.ends)).min();
-    let until = ends.map_or(String::new(), |ends| {
-        format!("; the former one is valid until {}", date(ends.max(0).unsigned_abs()))
-    });
-    format!("the former certificate stays in use: {why}{until}; {READ_AGAIN}")
-}
-
-/// Says that the authorities of clients stay in use because their file cannot be used.
-pub(super) fn kept_authorities(why: &str) -> String {
-    format!("the former authorities of clients stay in use: {why}; {READ_AGAIN}")
-}
-
-const READ_AGAIN: &str = "the files are read again when they change";
-
-/// Reads the certificates of a site. Returns them with remarks about them.
-///
-/// # Errors
-/// The first mistake.
-pub(super) fn read_pairs(site: &SiteSettings) -> Result<WithRemarks<Vec<PairText>>, String> {
-    let (mut texts, mut pairs, mut remarks) = (Vec::new(), Vec::new(), Vec::new());
-    for (certificate, key) in site.tls.pairs() {
-        let text = PairText::read(certificate, key)?;
-        let pair = text.parse()?;
-        remarks.extend(pair.remarks(site, SystemTime::now()));
-        pairs.push(pair);
-        texts.push(text);
-    }
-    remarks.extend(tls::names_left_out(site, &pairs));
-    Ok((texts, remarks))
-}
-
-/// Reads the authorities of a site's clients. Returns them with remarks about them; `None` where
-/// clients are asked for nothing.
-pub(super) fn read_authorities(
-    site: &SiteSettings,
-) -> Option<Result<WithRemarks<Vec<u8>>, String>> {
-    let (path, name) = (site.tls.client_ca.as_deref()?, &site.name);
-    let shown = path.display();
-    Some(tls::read(path).and_then(|text| match tls::clients(&text, site.tls.client_verify) {
-        Ok(check) => {
-            let remarks = check.remarks.iter();
-            Ok((text, remarks.map(|what| format!("site {name}: {shown}: {what}")).collect()))
-        }
-        Err(why) => Err(format!("{shown}: {why}")),
-    }))
 }
 
 #[cfg(test)]

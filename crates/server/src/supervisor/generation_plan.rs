@@ -41,7 +41,8 @@ pub(crate) struct GenerationPlan {
     /// By site, why its certificates or the authorities of its clients cannot be used; `None` where
     /// they can be, or where there are none.
     pub(crate) closed: Vec<Option<String>>,
-    /// By site, why the former content of such files stays in use; `None` where the files are used.
+    /// By site, why the former content of such files stays in use, or a pair is left out; `None`
+    /// where the files are used.
     pub(crate) kept_files: Vec<Option<String>>,
     /// By site, the authorities of clients in PEM; `None` where clients are asked for nothing, and
     /// where they cannot be used.

@@ -33,7 +33,7 @@ impl Supervisor {
         }
     }
 
-    /// Notes why the former files of a site's certificates stay in use; `None`: its files are used.
+    /// Notes why files of a site are not used, and former ones are or none; `None`: all are used.
     pub(super) fn note_kept_files(&mut self, site: usize, why: Option<String>) {
         let current = self.current.as_mut();
         let place = current.and_then(|current| current.kept_files.get_mut(site));

@@ -29,7 +29,7 @@
 //! shared-memory 13 14 15 shop         descriptors of a pool's shared memory, name
 //! worker-memory 9437184 1024 7 8 shop numbers of a [`PoolMeasurement`], name
 //! held refused shop…                  a release that is not served: site, folders, reason
-//! closed shop                         name of a site whose certificates cannot be used
+//! closed shop                         name of a site with files that cannot be used
 //! authorities 13 /etc/ssl/clients.pem descriptor of a memory file with the content of that file
 //! pairs 14                            descriptor of a memory file with certificates and keys
 //! ```
@@ -78,7 +78,7 @@ pub(super) struct Inheritance {
     pub(super) measurements: Vec<PoolMeasurement>,
     /// The releases that are not served.
     pub(super) held: Vec<HeldRelease>,
-    /// The names of the sites that are closed.
+    /// The names of the sites that are closed, or have a pair left out.
     pub(super) closed: Vec<String>,
     /// The authorities of clients in memory files, and the names of the files that they are from.
     pub(super) authorities: Vec<(OwnedFd, PathBuf)>,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use rustls::SignatureScheme;
+use rustls::{SignatureAlgorithm, SignatureScheme};
 
 use super::pair::{CertificatePair, PairText, SitePairs};
 
@@ -101,13 +101,14 @@ impl Certificates {
         self.of(site).pairs.clone()
     }
 
-    /// Returns whether the site has a certificate.
-    pub(crate) fn has_any(&self, site: usize) -> bool {
-        !self.of(site).pairs.is_empty()
+    /// Returns the number of the site's certificates.
+    pub(crate) fn count(&self, site: usize) -> usize {
+        self.of(site).pairs.len()
     }
 
     /// Returns the certificate of a site for a client that asks for `name`, and that can check
-    /// these signatures: the first one that fits the name, else, where `shows_others` or without a
+    /// these signatures: the first one that fits the name, one with an RSA key only where no other
+    /// does, whose signatures cost the server much less; else, where `shows_others` or without a
     /// name, the first one.
     pub(super) fn choose(
         &self,
@@ -120,7 +121,15 @@ impl Certificates {
             let key = &of_site.pairs[*number].certified.key;
             key.choose_scheme(schemes).is_some()
         };
-        let named = name.and_then(|name| of_site.covering(name).filter(is_usable).min());
+        let is_rsa = |number: &usize| {
+            of_site.pairs[*number].certified.key.algorithm() == SignatureAlgorithm::RSA
+        };
+        let named = name.and_then(|name| {
+            of_site
+                .covering(name)
+                .filter(is_usable)
+                .min_by_key(|number| (is_rsa(number), *number))
+        });
         let may_be_other = name.is_none() || shows_others;
         let any = || (0..of_site.pairs.len()).filter(|_| may_be_other).find(is_usable);
         named.or_else(any).map(|number| Arc::clone(&of_site.pairs[number]))

@@ -133,8 +133,8 @@ impl HttpsPorts {
     }
 
     /// Decides what becomes of a request in the clear, which came to that listener; `None`: the
-    /// request is answered as it is. Which names the certificates of a closed site are for is
-    /// unknown, so all are refused.
+    /// request is answered as it is. Which names the certificates of a closed site are for, or one
+    /// that was left out, is unknown, so names without another one are refused.
     pub(crate) fn settle(
         &self,
         tls: &TlsPolicy,
@@ -151,7 +151,7 @@ impl HttpsPorts {
             return Some(InTheClear::Refused);
         }
         if !tls.is_for(site, &host) {
-            return None;
+            return tls.lacks_pairs(site).then_some(InTheClear::Refused);
         }
         Some(match self.url(site.number(), &host, request, listener) {
             Some(url) => InTheClear::Redirected(url),

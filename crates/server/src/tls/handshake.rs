@@ -295,7 +295,7 @@ pub(super) fn site_for(
     }
     let has_one = match name {
         Some(_) => tls.answers(site, &host),
-        None => tls.certificates.has_any(site.number()),
+        None => tls.certificates.count(site.number()) > 0,
     };
     has_one.then_some(site.number()).ok_or_else(none)
 }

@@ -191,7 +191,8 @@ fn of_machine(config: &Config, site: &SiteSettings) -> Vec<String> {
             }
         }
     }
-    let names = ["localhost".to_owned(), "*.localhost".to_owned(), machine()];
+    // Some clients refuse a whole certificate with a name such as `*.localhost`.
+    let names = ["localhost".to_owned(), machine()];
     let addresses = addresses.iter().map(ToString::to_string);
     names.into_iter().filter(|name| !name.is_empty()).chain(addresses).collect()
 }
@@ -247,6 +248,14 @@ mod tests {
             fs::rename(at("elsewhere"), at(name)).unwrap();
         }
         assert_eq!(authority().ok().unwrap().certificate, made);
+    }
+
+    #[test]
+    fn a_certificate_for_this_machine_has_no_name_that_strict_clients_refuse() {
+        let config = Config::parse("[[site]]\nroot = \"/srv\"\n", "howdah.toml").unwrap();
+        let names = names(&config, &config.sites[0]);
+        assert!(names.contains(&"localhost".to_owned()), "{names:?}");
+        assert!(names.iter().all(|name| !name.contains('*')), "{names:?}");
     }
 
     #[test]

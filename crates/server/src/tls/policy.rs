@@ -207,7 +207,7 @@ impl TlsPolicy {
         let lists = || site.config().hosts.iter().any(|pattern| pattern.lists(host));
         self.is_for(site, host)
             || (shows_others(&site.config().tls)
-                && self.certificates.has_any(site.number())
+                && self.certificates.count(site.number()) > 0
                 && lists())
     }
 
@@ -229,6 +229,11 @@ impl TlsPolicy {
     pub(crate) fn is_closed(&self, site: usize) -> bool {
         let all = self.closed.read().unwrap_or_else(PoisonError::into_inner);
         all.get(site).is_some_and(Option::is_some)
+    }
+
+    /// Whether the configuration names certificates of the site that cannot be used.
+    pub(super) fn lacks_pairs(&self, site: &Site) -> bool {
+        self.certificates.count(site.number()) < site.config().tls.cert.len()
     }
 
     /// Returns the settings of a site; `None` if it can have no sessions.

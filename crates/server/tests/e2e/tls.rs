@@ -14,6 +14,7 @@ mod mistakes;
 mod mod_ssl;
 mod records;
 mod renewal;
+mod several_pairs;
 mod wildcards;
 mod wrong_connection;
 
@@ -299,25 +300,29 @@ fn a_request_in_the_clear_on_a_port_for_tls_gets_a_page_that_says_so() {
 }
 
 #[test]
-fn a_client_chooses_among_the_certificates_by_its_abilities() {
+fn a_client_gets_the_certificate_with_an_ecdsa_key_if_it_can_check_it() {
     let authority = Authority::new();
     let (ecdsa, rsa) = (authority.certify(&["a.example"]), authority.certify_rsa(&["a.example"]));
     let folder = client::files(&[("ecdsa", &ecdsa), ("rsa", &rsa)]);
-    let site = Site::configured(
-        &[("a.txt", "x")],
-        &format!(
-            "{LISTEN}[[site]]\nhosts = [\"a.example\"]\nroot = \"public\"\nphp = false\n\
-             tls = [{{ cert = \"{0}/ecdsa.pem\", key = \"{0}/ecdsa.key\" }}, {{ cert = \
-             \"{0}/rsa.pem\", key = \"{0}/rsa.key\" }}]\n",
-            folder.path().display()
-        ),
-    );
-    let encrypted = site.server.addresses()[1];
-    for (trust, expected) in [(Trust::Tls13, &ecdsa), (Trust::OnlyRsa, &rsa)] {
-        let mut wire = authority.connect(encrypted, "a.example", trust);
-        assert_eq!(wire.get("/a.txt").text(), "x");
-        let shown = &wire.tls().peer_certificates().unwrap()[0];
-        assert_eq!(shown.as_ref(), expected.der(), "{trust:?}");
+    for [first, second] in [["ecdsa", "rsa"], ["rsa", "ecdsa"]] {
+        let site = Site::configured(
+            &[("a.txt", "x")],
+            &format!(
+                "{LISTEN}[[site]]\nhosts = [\"a.example\"]\nroot = \"public\"\nphp = false\n\
+                 tls = [{{ cert = \"{0}/{first}.pem\", key = \"{0}/{first}.key\" }}, {{ cert = \
+                 \"{0}/{second}.pem\", key = \"{0}/{second}.key\" }}]\n",
+                folder.path().display()
+            ),
+        );
+        let encrypted = site.server.addresses()[1];
+        for (trust, expected) in
+            [(Trust::Tls13, &ecdsa), (Trust::Tls12, &ecdsa), (Trust::OnlyRsa, &rsa)]
+        {
+            let mut wire = authority.connect(encrypted, "a.example", trust);
+            assert_eq!(wire.get("/a.txt").text(), "x");
+            let shown = &wire.tls().peer_certificates().unwrap()[0];
+            assert_eq!(shown.as_ref(), expected.der(), "{first} {trust:?}");
+        }
     }
 }
 

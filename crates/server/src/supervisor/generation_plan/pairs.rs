@@ -1,12 +1,12 @@
 //! The certificates, and the authorities of clients, that the configuration names files for.
 //!
-//! A site whose files cannot be used does not keep the others from being served. At the start the
-//! site is closed: it has no https, and a request over http that would be redirected gets 503, so
-//! that nothing is sent in the clear which is meant to be encrypted. In a plan that replaces
-//! another one, the site keeps the certificates that it has of the same files. The plan is refused
-//! where it has none.
+//! Files that cannot be used keep neither the other pairs of their site nor the other sites from
+//! being served. At the start such a pair is left out. A site without any is closed: it has no
+//! https, and a request over http that would be redirected gets 503, so that nothing is sent in the
+//! clear which is meant to be encrypted. In a plan that replaces another one, the site keeps the
+//! certificates that it has of the same files. The plan is refused where it has none.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use howdah_config::{ClientVerify, Config, SiteSettings};
 
@@ -19,17 +19,17 @@ use crate::tls::{self, PairText};
 pub(crate) enum UnusableFiles<'p> {
     /// The plan is refused.
     Refuse,
-    /// The site is closed, as long as another site is left.
+    /// The pair is left out, or the site is closed, as long as another site is left.
     CloseSite,
-    /// The site keeps what it has of the same files, or stays closed. The plan is refused if the
-    /// site has neither been open nor closed with these files.
+    /// The site keeps what it has of the same files, or stays without. The plan is refused if the
+    /// site has neither used these files nor lacked any.
     KeepFormer(&'p FormerFiles),
 }
 
 /// The files of a former plan.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FormerFiles {
-    /// The names of the sites that are closed.
+    /// The names of the sites that are closed, or have a pair left out.
     pub(crate) closed: Vec<String>,
     /// The content of files with authorities of clients.
     pub(crate) authorities: Vec<(PathBuf, Vec<u8>)>,
@@ -37,47 +37,28 @@ pub(crate) struct FormerFiles {
     pub(crate) pairs: Vec<PairText>,
 }
 
-impl FormerFiles {
-    /// Returns the pairs that are in use of the files of `site`; `None` if one of them is not.
-    fn pairs_of(&self, site: &SiteSettings) -> Option<Vec<PairText>> {
-        let find = |(certificate, key): (&Path, &Path)| {
-            let is_it = |pair: &&PairText| pair.is_of(certificate, key);
-            self.pairs.iter().find(is_it).cloned()
-        };
-        site.tls.pairs().map(find).collect()
-    }
-}
-
 impl PlanFinder<'_> {
     /// Reads the certificates of the site with this number, and tries them.
     pub(super) fn pairs(&mut self, number: usize, site: &SiteSettings) -> Vec<PairText> {
-        let why = match certificates::read_pairs(site) {
-            Ok((pairs, remarks)) => {
-                self.warnings.extend(remarks);
-                return pairs;
-            }
-            Err(why) => why,
-        };
         let name = &site.name;
-        let (is_closed, kept) = match self.unusable_files {
-            UnusableFiles::Refuse => (false, None),
-            UnusableFiles::CloseSite => (true, None),
-            UnusableFiles::KeepFormer(former) => {
-                (former.closed.contains(name), former.pairs_of(site))
-            }
+        let (refuses, former) = match self.unusable_files {
+            UnusableFiles::Refuse => (true, &[][..]),
+            UnusableFiles::CloseSite => (false, &[][..]),
+            UnusableFiles::KeepFormer(former) => (!former.closed.contains(name), &former.pairs[..]),
         };
-        if let Some(pairs) = kept {
-            let what = certificates::kept_pairs(&pairs, &why);
-            self.warnings.push(format!("site {name}: {what}"));
-            self.kept_files[number] = Some(what);
-            return pairs;
+        let read = certificates::read_pairs(site, former);
+        if refuses && !read.left_out.is_empty() {
+            self.errors
+                .extend(read.left_out.iter().map(|why| format!("site {name}: {why}")));
+            return Vec::new();
         }
-        if is_closed {
-            self.closed[number] = Some(why);
-        } else {
-            self.errors.push(format!("site {name}: {why}"));
+        self.closed[number] = read.closes();
+        if self.closed[number].is_none() {
+            self.kept_files[number] = read.trouble();
         }
-        Vec::new()
+        let kept = self.kept_files[number].iter().map(|what| format!("site {name}: {what}"));
+        self.warnings.extend(read.remarks.into_iter().chain(kept));
+        read.pairs
     }
 
     /// Reads the authorities of the clients of the site with this number, and tries them. Where
@@ -133,12 +114,14 @@ impl GenerationPlan {
     /// Returns the files of this plan, for a later one.
     pub(crate) fn files(&self) -> FormerFiles {
         let sites = || self.config.sites.iter();
-        let closed = sites().zip(&self.closed).filter(|(_, why)| why.is_some());
+        let closed = sites().zip(&self.closed).zip(&*self.certificates);
+        let closed = closed
+            .filter(|((site, why), pairs)| why.is_some() || pairs.len() < site.tls.cert.len());
         let authorities = sites().zip(&self.client_authorities);
         let pairs = sites().zip(&*self.certificates);
         let of_files = pairs.filter(|(site, _)| !site.tls.cert.is_empty());
         FormerFiles {
-            closed: closed.map(|(site, _)| site.name.clone()).collect(),
+            closed: closed.map(|((site, _), _)| site.name.clone()).collect(),
             authorities: authorities
                 .filter_map(|(site, text)| Some((site.tls.client_ca.clone()?, text.clone()?)))
                 .collect(),
