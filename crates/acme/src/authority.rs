@@ -145,6 +145,14 @@ impl Authority {
                     text_of(problem)
                 ))
             }
+            AcmeError::Api(problem)
+                if sent.is_some() && ["unauthorized", "malformed"].contains(&kind_of(problem)) =>
+            {
+                let mut failure = self.failure(&error);
+                failure.reason += "; look at `eab_kid` and `eab_hmac`, which have to be exactly \
+                                   as the authority tells them";
+                failure
+            }
             _ => self.failure(&error),
         })?;
         let stored = self.storage.store_account(&self.directory, account.id(), &key);

@@ -35,6 +35,14 @@ fn every_example_is_good() {
 }
 
 #[test]
+fn the_example_in_the_manual_page_is_good() {
+    let page = include_str!("../../../docs/howdah.toml.5");
+    let example = page.split(".nf\n").nth(1).and_then(|rest| rest.split(".fi").next()).unwrap();
+    let site = &parse(example).sites[0];
+    assert!(site.tls.is_on(), "{site:?}");
+}
+
+#[test]
 fn the_example_in_the_manual_is_good() {
     let manual = reference::markdown();
     let block = manual

@@ -47,7 +47,8 @@ text_kind!(
         let is_plain = |part: &str| {
             !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',')
         };
-        match text.split_once('@') {
+        let scheme = text.get(..7).filter(|start| start.eq_ignore_ascii_case("mailto:"));
+        match text.split_once('@').filter(|_| scheme.is_none()) {
             Some((user, host)) if is_plain(user) && is_plain(host) => Ok(()),
             _ => Err(ValueError::new(
                 format!("`{text}` is not an address for mail"),

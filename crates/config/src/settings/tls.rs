@@ -32,9 +32,9 @@ section! {
         /// The oldest version of TLS that clients of this site may use: `"1.2"` or `"1.3"`.
         min_version ("min_version"): TlsVersion as OldestTls = TlsVersion::Tls12,
             "All browsers since 2014 know TLS 1.2. Older versions are broken, and not there.";
-        /// The cipher suites: `"intermediate"` are those that all clients with TLS 1.2 and forward
-        /// secrecy know, `"modern"` those of TLS 1.3 and, with `min_version = "1.2"`, of TLS 1.2
-        /// with ECDSA keys.
+        /// The cipher suites: `"intermediate"` are those of TLS 1.3 and of TLS 1.2 with ECDHE and
+        /// AES-GCM or ChaCha20, `"modern"` those of TLS 1.3 and, with `min_version = "1.2"`, of TLS
+        /// 1.2 with ECDSA keys. Neither has DHE or CBC: clients that know nothing else are refused.
         ciphers ("ciphers"): CipherPolicy as Ciphers = CipherPolicy::Intermediate,
             "No suite of either list is known to be weak.";
         /// A file with the certificates of authorities in PEM. Clients are asked for a certificate

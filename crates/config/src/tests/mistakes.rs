@@ -136,8 +136,8 @@ fn mistakes_and_what_is_said_about_them() {
             vec!["`eab_kid` without `eab_hmac`"],
         ),
         (
-            &format!("{site}[acme]\nchallenges = [\"http\"]\nemail = \"mailto:\""),
-            vec!["`http` is not a challenge", "`mailto:` is not an address for mail"],
+            &format!("{site}[acme]\nchallenges = [\"http\"]\nemail = \"mailto:a@b\""),
+            vec!["`http` is not a challenge", "`mailto:a@b` is not an address for mail"],
         ),
         (
             &format!("{site}[acme]\ndirectory = []\nterms_agreed = true"),

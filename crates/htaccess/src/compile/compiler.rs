@@ -138,7 +138,7 @@ impl<'c> Compiler<'c> {
             return true;
         }
         let hint = match overrides {
-            Overrides::NONE => "it belongs in the server's configuration".to_owned(),
+            Overrides::NONE => of_server(name),
             _ if context.scope.in_requirement => "only access rules are allowed here".to_owned(),
             _ => format!("add {overrides} to the site's `allow_override`"),
         };
@@ -164,6 +164,8 @@ impl<'c> Compiler<'c> {
             )
         } else if self.remarks.len() >= MOST_REMARKS {
             String::new()
+        } else if unsupported::key_of(name).is_some() {
+            of_server(name)
         } else if let Some(near) = nearest(name, known_names()) {
             format!("did you mean `{near}`?")
         } else if let Some(module) = unsupported::module_of(name) {
@@ -308,6 +310,15 @@ const LARGEST_EXPRESSION: usize = 64 << 10;
 /// Bytes of all directives of a file, with their repetitions written out; a larger file is a
 /// mistake. It bounds the time that compiling takes to about a second.
 const MOST_WRITTEN_OUT: usize = 32 << 20;
+
+/// Returns the hint that a directive of this name belongs in the server's configuration.
+fn of_server(name: &str) -> String {
+    let hint = "it belongs in the server's configuration";
+    match unsupported::key_of(name) {
+        Some(key) => format!("{hint}: in howdah.toml, {key}"),
+        None => hint.to_owned(),
+    }
+}
 
 fn known_names() -> impl Iterator<Item = &'static str> {
     registry::all()

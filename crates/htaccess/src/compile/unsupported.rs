@@ -188,6 +188,25 @@ const OTHERS: &[(&str, &str)] = &[
     ("TidyEnable", "mod_tidy.c"),
 ];
 
+/// Prefixes of directives for encryption and protocols, and the keys of `howdah.toml` in their
+/// place.
+const KEYS: &[(&str, &str)] = &[
+    ("SSLEngine", "`tls` of [[site]]"),
+    ("SSLCertificate", "`cert` and `key` of [site.tls]"),
+    ("SSLProtocol", "`min_version` of [site.tls]"),
+    ("SSLHonorCipherOrder", "`ciphers` of [site.tls]"),
+    ("Protocols", "`enabled` of [http2] and [http3]"),
+    ("MDomain", "`tls = \"auto\"` of [[site]]"),
+    ("<MDomain", "`tls = \"auto\"` of [[site]]"),
+    ("MDCertificate", "[acme]"),
+    ("MDContactEmail", "`email` of [acme]"),
+];
+
+/// Returns the place in `howdah.toml` of what this directive says.
+pub(super) fn key_of(name: &str) -> Option<&'static str> {
+    KEYS.iter().find(|(prefix, _)| begins(name, prefix)).map(|(_, key)| *key)
+}
+
 /// Returns the directive of the server's configuration that has this name, in any case.
 pub(super) fn server_directive(name: &str) -> Option<&'static str> {
     SERVER.iter().find(|known| known.eq_ignore_ascii_case(name)).copied()
@@ -195,9 +214,13 @@ pub(super) fn server_directive(name: &str) -> Option<&'static str> {
 
 /// Returns the name that `<IfModule>` uses for the module of this directive.
 pub(super) fn module_of(name: &str) -> Option<&'static str> {
-    let begins = |prefix: &str| {
-        name.len() >= prefix.len()
-            && name.as_bytes()[..prefix.len()].eq_ignore_ascii_case(prefix.as_bytes())
-    };
-    OTHERS.iter().find(|(prefix, _)| begins(prefix)).map(|(_, module)| *module)
+    OTHERS
+        .iter()
+        .find(|(prefix, _)| begins(name, prefix))
+        .map(|(_, module)| *module)
+}
+
+fn begins(name: &str, prefix: &str) -> bool {
+    let start = name.as_bytes().get(..prefix.len());
+    start.is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
 }

@@ -137,7 +137,12 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         Arguments::ONE,
         "Says how long the chain of a client's certificate may be.",
     ),
-    refused("SSLCipherSuite", Arguments::Words(1, 2), "Says which ciphers are allowed here."),
+    Directive {
+        support: Support::Refused(
+            "ciphers are chosen for a whole site: in howdah.toml, `ciphers` of [site.tls]",
+        ),
+        ..refused("SSLCipherSuite", Arguments::Words(1, 2), "Says which ciphers are allowed here.")
+    },
     refused("SSLCACertificateFile", Arguments::ONE, "Names who signs clients' certificates."),
     refused("SSLCACertificatePath", Arguments::ONE, "Names who signs clients' certificates."),
     refused("SSLUserName", Arguments::ONE, "Takes the user from the client's certificate."),
@@ -164,8 +169,8 @@ const fn refused(
         arguments,
         summary,
         support: Support::Refused(
-            "Howdah asks for certificates for a whole site (`client_ca`), negotiates nothing anew \
-             for a folder, and has no language of mod_ssl's own: see `Require expr` and `Require \
+            "Howdah asks for certificates for a whole site (in howdah.toml, `client_ca` and \
+             `client_verify` of [site.tls]), negotiates nothing anew for a folder, and has no language of mod_ssl's own: see `Require expr` and `Require \
              ssl-verify-client`",
         ),
         apply: nothing,

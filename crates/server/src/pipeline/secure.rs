@@ -39,7 +39,7 @@ pub(super) fn settle(
 pub(super) fn settle_early(request: &mut Request, site: &Site) -> Option<Response> {
     let is_safe = site.config().tls.early_data
         && matches!(request.method, Method::Get | Method::Head)
-        && request.content == Content::None
+        && matches!(request.content, Content::None | Content::Length(0))
         && !request.fields.contains(b"upgrade");
     if !is_safe {
         return Some(Response::error(Status::TOO_EARLY));

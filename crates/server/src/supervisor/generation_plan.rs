@@ -233,6 +233,12 @@ impl PlanFinder<'_> {
                 }
             }
         }
+        if let Err(why) = plan.look_at_hook() {
+            match self.unusable_files {
+                UnusableFiles::Refuse => self.errors.push(why),
+                UnusableFiles::CloseSite | UnusableFiles::KeepFormer(_) => self.warnings.push(why),
+            }
+        }
         for (name, reason) in &plan.left_out {
             self.notices.push(format!("{name} gets no certificate: {reason}"));
         }

@@ -109,6 +109,9 @@ impl CertificateOrders {
         };
         // Writing to a String cannot fail.
         let _ = writeln!(text, "certificates, in {}: {process}", plan.settings.state.display());
+        if let Err(why) = &plan.settings.roots {
+            let _ = writeln!(text, "  nothing is ordered: {why}");
+        }
         for name in &plan.settings.names {
             let state =
                 self.states.get(name).map_or("not looked at yet", |state| state.text.as_str());

@@ -32,6 +32,8 @@ const HANDSHAKE: u8 = 22;
 const CHALLENGE: &[u8] = b"acme-tls/1";
 /// A fatal alert, `unrecognized_name` (RFC 6066 §3).
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
+/// A fatal alert, `handshake_failure` (RFC 8446 §6.2).
+const HANDSHAKE_FAILURE: [u8; 7] = [21, 3, 3, 0, 2, 2, 40];
 /// A fatal alert, `protocol_version` (RFC 8446 §6.2).
 const PROTOCOL_VERSION: [u8; 7] = [21, 3, 3, 0, 2, 2, 70];
 /// Bytes of the client's first message up to its version: the head of the record, the head of the
@@ -224,7 +226,13 @@ fn begin(
     mut rest: &[u8],
 ) -> Result<(ServerConnection, Option<Arc<CertificateVariables>>), HandshakeFailure> {
     let mut session = accepted.into_connection(settings).map_err(|(error, mut alert)| {
-        let _ = alert.write_all(&mut AlertSocket(socket));
+        let _ = match &error {
+            // The library says `access_denied`.
+            rustls::Error::General(why) if why == NONE_CHOSEN => {
+                socket.try_write(&HANDSHAKE_FAILURE).map(drop)
+            }
+            _ => alert.write_all(&mut AlertSocket(socket)),
+        };
         HandshakeFailure::Tls(error)
     })?;
     let certificate = policy::take_chosen();

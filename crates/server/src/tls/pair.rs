@@ -245,7 +245,21 @@ pub(super) fn chain(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String>
         Ok(_) => Err("there is no certificate in it; it must have a line \
                       `-----BEGIN CERTIFICATE-----`"
             .to_owned()),
-        Err(error) => Err(format!("the file is no PEM ({error})")),
+        Err(error) => Err(no_pem(&error)),
+    }
+}
+
+/// Describes what is wrong with a file.
+fn no_pem(error: &pem::Error) -> String {
+    match error {
+        pem::Error::MissingSectionEnd { end_marker } => format!(
+            "the file is cut off: the line `{}` is missing; copy the whole file",
+            end_marker.escape_ascii()
+        ),
+        pem::Error::IllegalSectionStart { line } => {
+            format!("the file is no PEM: the line `{}` is malformed", line.escape_ascii())
+        }
+        other => format!("the file is no PEM ({other})"),
     }
 }
 
@@ -265,6 +279,6 @@ fn key(text: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
         Err(pem::Error::NoItemsFound) => Err("there is no private key in it; it must have a line \
                                               `-----BEGIN PRIVATE KEY-----`"
             .to_owned()),
-        Err(error) => Err(format!("the file is no PEM ({error})")),
+        Err(error) => Err(no_pem(&error)),
     }
 }

@@ -1,6 +1,7 @@
 //! The plan of the process that orders certificates: names, state folder and user.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -84,6 +85,23 @@ impl OrderPlan {
             left_out,
             on_demand,
         }))
+    }
+
+    /// Looks at the program of `dns_hook`. One without a folder is looked for when it is called.
+    ///
+    /// # Errors
+    /// It cannot be executed, with advice.
+    pub(crate) fn look_at_hook(&self) -> Result<(), String> {
+        let program = self.settings.dns_hook.first().map(Path::new);
+        let Some(program) = program.filter(|program| program.is_absolute()) else {
+            return Ok(());
+        };
+        let why = match fs::metadata(program) {
+            Ok(found) if found.is_file() && found.mode() & 0o111 != 0 => return Ok(()),
+            Ok(_) => "it is no file that may be executed".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        Err(format!("`acme.dns_hook`: {}: {why}; name a program", program.display()))
     }
 
     /// Returns the stored certificates of a site, and what is wrong with the others.

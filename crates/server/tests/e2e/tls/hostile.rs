@@ -250,7 +250,10 @@ fn a_client_without_a_common_cipher_is_named_as_such() {
     let Some(client) = openssl(&site, &authority, &old) else {
         return;
     };
-    assert!(!client.wait_with_output().unwrap().status.success());
+    let output = client.wait_with_output().unwrap();
+    assert!(!output.status.success());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("alert number 40"), "{said}");
     site.server.wait_for_log("the client has no cipher suite or kind of signature");
 }
 

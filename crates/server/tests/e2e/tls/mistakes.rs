@@ -30,6 +30,8 @@ fn unusable_certificates_and_keys_are_refused_with_advice() {
         "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\n\
          AAAA\n-----END RSA PRIVATE KEY-----\n",
     );
+    let (half, _) = good.certificate.split_at(300);
+    folder.file("half.pem", half);
     folder.file("bad.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
     let rows = [
         ("good", "other.key", "does not belong to the certificate"),
@@ -38,6 +40,7 @@ fn unusable_certificates_and_keys_are_refused_with_advice() {
         ("empty", "good.key", "there is no certificate in it"),
         ("der", "good.key", "openssl x509 -inform DER"),
         ("bad", "good.key", "the certificate is malformed"),
+        ("half", "good.key", "the line `-----END CERTIFICATE-----` is missing"),
         ("good", "good.pem", "there is no private key in it"),
         ("good", "encrypted.key", "openssl pkey -in FILE"),
         ("good", "traditional.key", "openssl pkey -in FILE"),
