@@ -76,8 +76,8 @@ fn read_list(
             format!("the tables of the list must have the same {}", names.join(", ")),
             Some(
                 "what is demanded of clients is the same for all certificates of a site: write \
-                 one table with `cert = [\"FILE\", \"FILE\"]`, `key = [\"FILE\", \"FILE\"]` and the \
-                 other keys once"
+                 one table with `cert = [\"FILE\", \"FILE\"]`, `key = [\"FILE\", \"FILE\"]` and \
+                 the other keys once"
                     .to_owned(),
             ),
         );

@@ -20,9 +20,9 @@ section! {
              by hand.";
         /// Files with a certificate in PEM, each followed by the certificates of the authorities
         /// between it and the root. Several certificates, for example with an ECDSA and an RSA key,
-        /// are lists: `cert = ["a.pem", "b.pem"]`, or `tls = [{ cert = "a.pem", key = "a.key" }, …]`
-        /// with the same other keys in each table; the client's abilities choose, ECDSA first.
-        /// Changed files are read again.
+        /// are lists: `cert = ["a.pem", "b.pem"]`, or a list of tables, `tls = [{ cert = "a.pem",
+        /// key = "a.key" }, …]`, with the same other keys in each; the client's abilities choose,
+        /// ECDSA first. Changed files are read again.
         cert ("cert"): Vec<PathBuf> as List<FilePath> = Vec::new(),
             "A site without a certificate is not reachable over https.";
         /// Files with the keys of `cert` in PEM, in the same order. The supervisor reads them

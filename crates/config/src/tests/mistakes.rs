@@ -366,8 +366,8 @@ fn mistakes_and_what_is_said_about_them() {
         ),
         (
             &format!(
-                "{site}tls = [{{ cert = \"a\", key = \"a\", client_ca = \"c\", hsts = \"max-age=1\" \
-                 }}, {{ cert = \"b\", key = \"b\" }}]"
+                "{site}tls = [{{ cert = \"a\", key = \"a\", client_ca = \"c\", hsts = \
+                 \"max-age=1\" }}, {{ cert = \"b\", key = \"b\" }}]"
             ),
             vec!["must have the same `client_ca`, `hsts`", "cert = [\"FILE\", \"FILE\"]"],
         ),

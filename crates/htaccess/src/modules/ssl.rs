@@ -170,8 +170,8 @@ const fn refused(
         summary,
         support: Support::Refused(
             "Howdah asks for certificates for a whole site (in howdah.toml, `client_ca` and \
-             `client_verify` of [site.tls]), negotiates nothing anew for a folder, and has no language of mod_ssl's own: see `Require expr` and `Require \
-             ssl-verify-client`",
+             `client_verify` of [site.tls]), negotiates nothing anew for a folder, and has no \
+             language of mod_ssl's own: see `Require expr` and `Require ssl-verify-client`",
         ),
         apply: nothing,
     }

@@ -253,7 +253,7 @@ pub(super) fn chain(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String>
 fn no_pem(error: &pem::Error) -> String {
     match error {
         pem::Error::MissingSectionEnd { end_marker } => format!(
-            "the file is cut off: the line `{}` is missing; copy the whole file",
+            "the file is cut off: the line `-----END {}-----` is missing; copy the whole file",
             end_marker.escape_ascii()
         ),
         pem::Error::IllegalSectionStart { line } => {

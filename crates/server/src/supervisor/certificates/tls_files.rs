@@ -143,11 +143,14 @@ pub(in crate::supervisor) fn read_pairs(site: &SiteSettings, former: &[PairText]
     read
 }
 
+/// The content of a file, with remarks about it for the log.
+type WithRemarks = (Vec<u8>, Vec<String>);
+
 /// Reads the authorities of a site's clients. Returns them with remarks about them; `None` where
 /// clients are asked for nothing.
 pub(in crate::supervisor) fn read_authorities(
     site: &SiteSettings,
-) -> Option<Result<(Vec<u8>, Vec<String>), String>> {
+) -> Option<Result<WithRemarks, String>> {
     let (path, name) = (site.tls.client_ca.as_deref()?, &site.name);
     let shown = path.display();
     Some(tls::read(path).and_then(|text| match tls::clients(&text, site.tls.client_verify) {
