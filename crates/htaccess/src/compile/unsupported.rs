@@ -224,3 +224,23 @@ fn begins(name: &str, prefix: &str) -> bool {
     let start = name.as_bytes().get(..prefix.len());
     start.is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{CompileContext, compile};
+
+    #[test]
+    fn directives_for_encryption_name_the_key_in_their_place() {
+        for (line, key) in [
+            ("SSLEngine on", "`tls` of [[site]]"),
+            ("SSLCertificateFile a", "`cert` and `key` of [site.tls]"),
+            ("sslprotocol all", "`min_version` of [site.tls]"),
+            ("Protocols h2", "`enabled` of [http2] and [http3]"),
+            ("MDomain example.org", "`tls = \"auto\"` of [[site]]"),
+        ] {
+            let compiled = compile(line.as_bytes(), &CompileContext::new("f", b"/site/"));
+            let hint = compiled.mistake.and_then(|mistake| mistake.hint).expect(line);
+            assert!(hint.ends_with(&format!(": in howdah.toml, {key}")), "{line}: {hint}");
+        }
+    }
+}

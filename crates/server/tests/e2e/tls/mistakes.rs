@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use super::client::{self, Authority, Trust};
+use crate::site::Site;
 use crate::support::{Folder, Setup, is_root};
 
 /// A configuration with this value of `tls`, and the folder that it is in.
@@ -54,6 +55,27 @@ fn unusable_certificates_and_keys_are_refused_with_advice() {
             assert!(err.contains(said) && err.contains("site shop"), "{command}: {err}");
         }
     }
+}
+
+#[test]
+fn files_that_are_missing_for_orders_of_certificates_are_told() {
+    let config = |key: &str| {
+        format!(
+            "listen = [{{ address = \"127.0.0.1:0\", tls = true }}]\ncontrol = \"control\"\n\
+             [acme]\nterms_agreed = true\nstate_dir = \"acme\"\n{key}\n\
+             [[site]]\nhosts = [\"www.example.org\"]\nroot = \"public\"\nphp = false\n\
+             tls = \"auto\"\n"
+        )
+    };
+    let folder = Folder::new();
+    folder.folder("public");
+    let file = folder.file("howdah.toml", config("dns_hook = [\"/none/hook\"]"));
+    let (status, _, told) = Setup::with(&["check", "--config", &file.display().to_string()]).run();
+    assert_eq!(status, Some(1), "{told}");
+    assert!(told.contains("`acme.dns_hook`: /none/hook: No such file"), "{told}");
+    let site = Site::configured(&[], &config("ca_file = \"none.pem\""));
+    let told = site.try_status(&[]).unwrap();
+    assert!(told.contains("nothing is ordered: `acme.ca_file` "), "{told}");
 }
 
 #[test]
