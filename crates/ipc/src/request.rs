@@ -9,6 +9,8 @@
 //! An absent text has the length `u32::MAX` and no bytes. Numbers have the machine's byte order,
 //! because both sides run on the same machine.
 
+use crate::layout::REQUEST_BYTES;
+
 /// The texts that PHP's server interface (SAPI) asks for by name in every request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
@@ -87,16 +89,30 @@ impl EntryBlock {
     /// Adds all entries of `other`. No variables may follow an environment or ini values.
     pub fn add(&mut self, other: &EntryBlock) {
         debug_assert!(self.environment + self.ini == 0 || other.variables == 0);
-        self.bytes.extend_from_slice(&other.bytes);
+        if self.has_room(other.bytes.len()) {
+            self.bytes.extend_from_slice(&other.bytes);
+        }
         self.variables += other.variables;
         self.environment += other.environment;
         self.ini += other.ini;
     }
 
     fn text(&mut self, text: &[u8]) {
-        self.bytes.extend_from_slice(&(text.len() as u32).to_ne_bytes());
-        self.bytes.extend_from_slice(text);
-        self.bytes.push(0);
+        if self.has_room(4 + text.len() + 1) {
+            self.bytes.extend_from_slice(&(text.len() as u32).to_ne_bytes());
+            self.bytes.extend_from_slice(text);
+            self.bytes.push(0);
+        }
+    }
+
+    /// Returns whether a request area has room for `more` bytes. If not, the block becomes longer
+    /// than an area, so that no slot takes it, and nothing is copied any more.
+    fn has_room(&mut self, more: usize) -> bool {
+        let has_room = self.bytes.len() + more <= REQUEST_BYTES;
+        if !has_room {
+            self.bytes.resize(REQUEST_BYTES + 1, 0);
+        }
+        has_room
     }
 }
 
@@ -392,6 +408,24 @@ mod tests {
             bytes[32..36].copy_from_slice(&u32::to_ne_bytes(count));
             let request = DecodedRequest::decode(&bytes);
             assert_eq!(request.map(|request| request.own_variables().count()), own, "{count}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_room_in_a_request_area_is_not_copied() {
+        for (long, number) in [(8_000, 500), (1, 250_000)] {
+            let mut encoder = RequestEncoder::default();
+            encoder.begin(0, [None; FIXED]);
+            let text = vec![b'x'; long];
+            let mut block = EntryBlock::default();
+            for _ in 0..number {
+                encoder.entries().variable(b"A", &text);
+                block.ini(b"a", &text);
+            }
+            encoder.entries().add(&block);
+            assert!(block.bytes.len() <= REQUEST_BYTES + 1, "{}", block.bytes.len());
+            assert!(encoder.length() > REQUEST_BYTES, "a slot refuses it");
+            assert!(encoder.length() < 2 * REQUEST_BYTES, "{}", encoder.length());
         }
     }
 
