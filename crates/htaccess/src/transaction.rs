@@ -1,6 +1,8 @@
 //! A request as Apache's modules see and change it (`request_rec`).
 
 use std::collections::HashMap;
+use std::fmt;
+use std::iter::successors;
 use std::sync::Arc;
 
 use howdah_http::{Fields, Method, ResponseHead, Status};
@@ -110,7 +112,52 @@ pub enum Denial {
     Later,
 }
 
+/// Variables or notes would take more memory than those of a request may. The request is answered
+/// with 500.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRoom;
+
+impl NoRoom {
+    /// The message for the error log.
+    pub const MESSAGE: &str = "the variables and notes of this request become longer than 192 KiB \
+                               together, with 32 bytes for each";
+}
+
+impl fmt::Display for NoRoom {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(NoRoom::MESSAGE)
+    }
+}
+
 impl RequestState {
+    /// Checks that there is room for `more` bytes, as [`Fields::size`] counts them, beside the
+    /// variables and notes of the request and of those that led to it.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn room_for(&self, more: usize) -> Result<(), NoRoom> {
+        let states = successors(Some(self), |state| state.previous.as_deref());
+        let held: usize = states.map(|state| state.env.size() + state.notes.size()).sum();
+        if held + more <= MOST_SET { Ok(()) } else { Err(NoRoom) }
+    }
+
+    /// Returns about how many bytes of memory the state takes, with the requests that led to it.
+    pub fn weight(&self) -> usize {
+        let states = successors(Some(self), |state| state.previous.as_deref());
+        states.map(RequestState::own_weight).sum()
+    }
+
+    fn own_weight(&self) -> usize {
+        let tables = [&self.env, &self.notes, &self.fields, &self.error_fields];
+        let tables = tables.into_iter().chain(&self.request_fields);
+        let texts = [self.args.as_ref(), self.user.as_ref(), self.main_uri.as_ref()];
+        let texts = texts.into_iter().flatten();
+        let texts = texts.chain([&self.uri, &self.filename, &self.path_info]);
+        size_of::<RequestState>()
+            + tables.map(Fields::size).sum::<usize>()
+            + texts.map(Vec::len).sum::<usize>()
+    }
+
     /// Sets a variable. A variable that exists keeps the case of its name.
     pub fn set_variable(&mut self, name: &[u8], value: &[u8]) {
         let known = self.env.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -185,6 +232,10 @@ impl RequestState {
     }
 }
 
+/// The bytes of a request's variables and notes, as [`Fields::size`] counts them: as many as a
+/// script can be given. Beyond them: 500.
+const MOST_SET: usize = 192 << 10;
+
 /// The names that are compared one by one where several variables are set.
 const FEW_COMPARISONS: usize = 1_000;
 
@@ -204,11 +255,16 @@ impl<'r> Transaction<'r> {
 
     /// Sets a variable, unless the request's budget is used up. A variable that exists keeps the
     /// case of its name.
-    pub fn set_variable(&mut self, name: &[u8], value: &[u8]) {
+    ///
+    /// # Errors
+    /// There is no room for it.
+    pub fn set_variable(&mut self, name: &[u8], value: &[u8]) -> Result<(), NoRoom> {
         let compared = 2 * work::comparing(self.state.env.len(), name);
         if self.client.meter().spend(compared + work::bytes(value.len())).is_ok() {
+            self.state.room_for(Fields::size_of_line(name, value))?;
             self.state.set_variable(name, value);
         }
+        Ok(())
     }
 
     /// Removes a variable, unless the request's budget is used up.

@@ -186,6 +186,18 @@ impl Fields {
         self.bytes.len() - self.removed as usize
     }
 
+    /// Returns [`length`](Fields::length), and 32 more for each line (the size of RFC 9113 §6.5.2).
+    #[inline]
+    pub fn size(&self) -> usize {
+        self.length() + LINE * self.lines.len()
+    }
+
+    /// Returns what a line adds to the [`size`](Fields::size).
+    #[inline]
+    pub fn size_of_line(name: &[u8], value: &[u8]) -> usize {
+        name.len() + value.len() + LINE
+    }
+
     /// Returns the arena and the lines, for a parser that fills both at once. Every line pushed
     /// must point into bytes that are there when the parser has finished; otherwise the parser must
     /// call `clear`.
@@ -245,6 +257,9 @@ fn slice(bytes: &[u8], start: u32, end: u32) -> &[u8] {
     &bytes[start as usize..end as usize]
 }
 
+/// The bytes that a line counts beside its name and value.
+const LINE: usize = 32;
+
 /// The bytes of removed lines that an arena keeps at least. Heads of usual messages are never
 /// copied.
 const MOST_REMOVED: u32 = 4096;
@@ -278,6 +293,7 @@ pub(crate) mod tests {
     fn the_length_is_that_of_every_name_and_value() {
         assert_eq!(Fields::new().length(), 0);
         assert_eq!(fields(&[("Name", "value"), ("x", "")]).length(), 10);
+        assert_eq!(fields(&[("Name", "value"), ("x", "")]).size(), 74);
     }
 
     #[test]

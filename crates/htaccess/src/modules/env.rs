@@ -6,13 +6,15 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use howdah_http::{Fields, Status};
+
 use crate::directive::{Apply, Arguments, Directive, DirectiveCall, Overrides, Support};
 use crate::evaluation_context::EvaluationContext;
 use crate::merge::{Merge, SharedConfig, edit};
 use crate::mistake::{Complaint, DirectivePlace};
 use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::trace::TraceEvent;
-use crate::transaction::Transaction;
+use crate::transaction::{NoRoom, Transaction};
 use crate::work;
 
 /// The module's configuration. Names are compared without case. Adding a variable takes no longer
@@ -118,11 +120,19 @@ impl Config {
 /// Adds the variables to those of the request, in the fixups. Variables that other modules have set
 /// before stay before them: conditions see the former, scripts see the latter
 /// (`apr_table_overlay`).
-pub fn fixup(tx: &mut Transaction<'_>, config: &Config, context: &mut dyn EvaluationContext) {
+///
+/// # Errors
+/// 500 where there is no room for them.
+pub fn fixup(
+    tx: &mut Transaction<'_>,
+    config: &Config,
+    context: &mut dyn EvaluationContext,
+) -> Result<(), Status> {
     let meter = tx.client.meter();
     for variable in config.variables.values() {
         if meter.spend(work::RULE).is_err() {
-            return tx.complain(Some(&variable.place), "SetEnv: too much work on this request");
+            tx.complain(Some(&variable.place), "SetEnv: too much work on this request");
+            return Ok(());
         }
         let passed = match &variable.value {
             Some(_) if !variable.is_replaced => None,
@@ -134,9 +144,14 @@ pub fn fixup(tx: &mut Transaction<'_>, config: &Config, context: &mut dyn Evalua
             (Some(_), Some(_)) | (None, None) => continue,
         };
         meter.note(work::bytes(variable.name.len() + value.len()));
+        if tx.state.room_for(Fields::size_of_line(&variable.name, &value)).is_err() {
+            tx.complain(Some(&variable.place), format!("SetEnv: {NoRoom}"));
+            return Err(Status::INTERNAL_SERVER_ERROR);
+        }
         tx.state.env.push(&variable.name, &value);
         tx.trace(|| event(variable, &value));
     }
+    Ok(())
 }
 
 fn event(variable: &EnvVariable, value: &[u8]) -> TraceEvent {

@@ -25,7 +25,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         self.set_handler(request)?;
         self.rewrite(request)?;
         self.redirect(request)?;
-        self.set_environment(request);
+        self.set_environment(request)?;
         mark_encrypted(request);
         negotiation::fixup(&mut request.tx);
         self.fake_authorization(request)?;
@@ -42,7 +42,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         request: &mut PhaseRequest<'r>,
     ) -> Result<(), PhaseEnd> {
         request.tx.state.handler = Some(PROXY.to_vec());
-        self.set_environment(request);
+        self.set_environment(request)?;
         mark_encrypted(request);
         self.fake_authorization(request)?;
         self.change_request(request)
@@ -167,11 +167,12 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     }
 
     /// SetEnv, PassEnv, UnsetEnv.
-    fn set_environment(&mut self, request: &mut PhaseRequest<'r>) {
+    fn set_environment(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
         if let Some(config) = request.settings.env.clone() {
             let mut context = PhaseContext::new(self, &request.path, request.kind);
-            env::fixup(&mut request.tx, &config, &mut context);
+            env::fixup(&mut request.tx, &config, &mut context)?;
         }
+        Ok(())
     }
 
     /// AuthBasicFake.

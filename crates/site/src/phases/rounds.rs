@@ -8,7 +8,7 @@ use howdah_htaccess::module_notes::{CarryOver, ModuleNotes};
 use howdah_htaccess::modules::core::{ErrorDestination, ErrorDocument, destination};
 use howdah_htaccess::trace::Trace;
 use howdah_htaccess::work::ROUND;
-use howdah_htaccess::{ClientRequest, RequestState};
+use howdah_htaccess::{ClientRequest, NoRoom, RequestState};
 use howdah_http::{Fields, Method, Scheme, Status};
 
 use super::content;
@@ -116,6 +116,13 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
             };
             if before.len() >= MOST_REDIRECTS {
                 request.tx.complain(None, EXCEEDED);
+                ended = Err(PhaseEnd::FAILED);
+                continue;
+            }
+            // Every variable is there once more, with a longer name.
+            let env = &request.tx.state.env;
+            if request.tx.state.room_for(env.size() + RENAMED.len() * env.len()).is_err() {
+                request.tx.complain(None, NoRoom::MESSAGE);
                 ended = Err(PhaseEnd::FAILED);
                 continue;
             }
@@ -407,15 +414,18 @@ fn redirected(old: &mut RequestState, args: Option<&[u8]>) -> RequestState {
 /// Every variable with `REDIRECT_` before its name, and the status that led on.
 fn renamed(env: &Fields, status: Status) -> Fields {
     let mut renamed = Fields::new();
-    let mut name = b"REDIRECT_".to_vec();
+    let mut name = RENAMED.to_vec();
     for (old, value) in env.iter() {
-        name.truncate(b"REDIRECT_".len());
+        name.truncate(RENAMED.len());
         name.extend_from_slice(old);
         renamed.push(&name, value);
     }
     renamed.set(b"REDIRECT_STATUS", status.code().to_string().as_bytes());
     renamed
 }
+
+/// The beginning of the names that variables have after a redirect.
+const RENAMED: &[u8] = b"REDIRECT_";
 
 /// Internal redirects of one request: Apache's own limit (`LimitInternalRecursion`).
 pub(super) const MOST_REDIRECTS: usize = 10;

@@ -3,12 +3,12 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use howdah_htaccess::DirectivePlace;
 use howdah_htaccess::pattern::Captures;
 use howdah_htaccess::settings::{ConditionalSection, FileNames};
 use howdah_htaccess::trace::TraceEvent;
 use howdah_htaccess::wildcard;
 use howdah_htaccess::work::{Exhausted, Meter, RULE, comparing};
+use howdah_htaccess::{DirectivePlace, RequestState};
 use howdah_http::Fields;
 use memchr::{memchr, memmem, memrchr};
 
@@ -53,7 +53,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
             if meter.spend(RULE).is_err() {
                 break;
             }
-            let applies = matches(&section.names, name, &mut request.tx.state.env, meter);
+            let applies = matches(&section.names, name, &mut request.tx.state, meter);
             request.tx.trace(|| section_event(&section.place, &section.text, applies));
             if applies {
                 numbers.push(number);
@@ -109,7 +109,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
 
 /// Returns whether a section is for files of that name. The named groups of its expression become
 /// `MATCH_` variables.
-fn matches(names: &FileNames, name: &[u8], env: &mut Fields, meter: Meter<'_>) -> bool {
+fn matches(names: &FileNames, name: &[u8], state: &mut RequestState, meter: Meter<'_>) -> bool {
     let pattern = match names {
         FileNames::Exact(exact) => return **exact == *name,
         FileNames::Wildcard(pattern) => {
@@ -128,10 +128,16 @@ fn matches(names: &FileNames, name: &[u8], env: &mut Fields, meter: Meter<'_>) -
     if applies {
         for (number, group) in named_groups(pattern.text()) {
             let variable = [b"MATCH_", &group.to_ascii_uppercase()[..]].concat();
-            if meter.spend(comparing(env.len(), &variable)).is_err() {
+            let value = captures.group(number);
+            if meter.spend(comparing(state.env.len(), &variable)).is_err() {
                 break;
             }
-            env.set(&variable, captures.group(number));
+            if state.room_for(Fields::size_of_line(&variable, value)).is_err() {
+                // The evaluation ends here.
+                meter.note(u64::MAX);
+                break;
+            }
+            state.env.set(&variable, value);
         }
     }
     applies

@@ -1,5 +1,6 @@
 mod access;
 mod conditions;
+mod endless;
 mod environment;
 mod errors;
 mod folders;

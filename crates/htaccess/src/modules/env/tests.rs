@@ -29,7 +29,7 @@ fn variables(files: &[&str]) -> String {
     let request = request("/", "");
     let mut transaction = transaction(&request);
     transaction.state.env.push(b"SEEN", b"before");
-    fixup(&mut transaction, &merged, &mut Server);
+    fixup(&mut transaction, &merged, &mut Server).unwrap();
     let pairs = transaction.state.env.iter().map(|(name, value)| [name, b"=", value].concat());
     String::from_utf8(pairs.collect::<Vec<_>>().join(&b' ')).unwrap()
 }

@@ -8,7 +8,7 @@ use howdah_http::{Fields, Status, is_field_value, is_token};
 use super::format;
 use super::rule::{HeaderCondition, HeaderRule, RuleAction, RuleValue};
 use crate::evaluation_context::EvaluationContext;
-use crate::fields::append;
+use crate::fields::{LONGEST_HEAD, append};
 use crate::pattern::Captures;
 use crate::trace::TraceEvent;
 use crate::transaction::Transaction;
@@ -58,11 +58,20 @@ impl HeaderTable {
         }
     }
 
-    /// Returns the bytes of the fields that rules have changed.
-    fn bytes(self, tx: &Transaction<'_>) -> usize {
+    /// Returns the limit that rules have made the table longer than, in words; `None` where they
+    /// have not.
+    fn passed_limit(self, tx: &Transaction<'_>) -> Option<&'static str> {
         match self {
-            HeaderTable::Request => tx.state.request_fields.as_ref().map_or(0, Fields::length),
-            HeaderTable::Success | HeaderTable::Always => self.read(tx).length(),
+            HeaderTable::Request => {
+                let edited = tx.state.request_fields.as_ref()?;
+                let added = edited.size().saturating_sub(tx.client.request().fields.size());
+                (added > MOST_ADDED).then_some(
+                    "the fields that are added to the request become longer than 192 KiB together, \
+                     with 32 bytes for each",
+                )
+            }
+            HeaderTable::Success | HeaderTable::Always => (self.read(tx).length() > LONGEST_HEAD)
+                .then_some("the fields become longer than 512 KiB together"),
         }
     }
 
@@ -116,23 +125,22 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// Answers with 500 where a rule has made the table longer than a head may be.
+/// Answers with 500 where a rule has made the table longer than it may be.
 fn within_limit(
     tx: &mut Transaction<'_>,
     rule: &HeaderRule,
     table: HeaderTable,
 ) -> Result<(), Status> {
-    if table.bytes(tx) <= LONGEST_HEAD {
+    let Some(message) = table.passed_limit(tx) else {
         return Ok(());
-    }
-    let message = format!("the fields become longer than {LONGEST_HEAD} bytes together");
+    };
     tx.complain(Some(&rule.place), message);
     Err(Status::INTERNAL_SERVER_ERROR)
 }
 
-/// The bytes of a head's names and values that rules may lead to: as many as a script may send.
-/// Beyond them: 500.
-const LONGEST_HEAD: usize = 512 << 10;
+/// The bytes that rules may add to the request's fields, as [`Fields::size`] counts them: as many
+/// as a script can be given. Beyond them: 500.
+const MOST_ADDED: usize = 192 << 10;
 
 fn event(rule: &HeaderRule, facts: Vec<(&'static str, String)>, outcome: String) -> TraceEvent {
     TraceEvent {
@@ -207,6 +215,10 @@ fn act(
             if let Some(value) = table.read(tx).value(&rule.name).map(<[u8]>::to_vec) {
                 let compared = work::comparing(tx.state.notes.len(), &name);
                 tx.client.meter().note(compared + work::bytes(value.len()));
+                if let Err(no_room) = tx.state.room_for(Fields::size_of_line(&name, &value)) {
+                    tx.complain(Some(&rule.place), no_room.to_string());
+                    return Err(Status::INTERNAL_SERVER_ERROR);
+                }
                 tx.state.notes.set(&name, &value);
             }
             Ok(())

@@ -335,8 +335,39 @@ fn a_head_of_half_a_megabyte_is_the_longest() {
             let lines: String = (0..number).map(line).collect();
             let failed = sent(&lines, &[], "", false).err().map(|status| status.code());
             assert_eq!(failed, expected, "{number} times {action}");
-            let lines = lines.replace("Header ", "RequestHeader ");
-            let request = request("/", "");
+        }
+    }
+}
+
+#[test]
+fn notes_are_as_long_as_variables_at_most() {
+    let field = format!("Header set A {}\n", "v".repeat(8000));
+    for (number, expected) in [(24, None), (25, Some(500))] {
+        let notes: String = (0..number).map(|n| format!("Header note A w{n}\n")).collect();
+        let failed = sent(&format!("{field}{notes}"), &[], "", false).err();
+        assert_eq!(failed.map(|status| status.code()), expected, "{number}");
+    }
+}
+
+/// Fields that the client has sent do not count.
+#[test]
+fn as_much_is_added_to_a_request_as_a_script_can_be_given() {
+    let value = "v".repeat(8000);
+    let sent = format!("Y: {}", "y".repeat(100_000));
+    for (action, value, most) in [
+        ("set X% '", &*value, 24),
+        ("add X '", &value, 24),
+        ("append X '", &value, 24),
+        ("merge X '%", &value, 24),
+        ("add X '", "", 5_957),
+    ] {
+        for (number, expected) in [(most, None), (most + 1, Some(500))] {
+            let line = |number: usize| {
+                let action = action.replace('%', &number.to_string());
+                format!("RequestHeader {action}{value}'\n")
+            };
+            let lines: String = (0..number).map(line).collect();
+            let request = request("/", &sent);
             let mut tx = transaction(&request);
             let config = settings(&lines).headers.unwrap();
             let answer = request_fixup(&mut tx, &config, &mut Nowhere::default());

@@ -4,7 +4,7 @@ use howdah_http::date;
 
 use super::expansion::RewriteError;
 use super::notes;
-use crate::fields::can_be_sent;
+use crate::fields::{LONGEST_HEAD, can_be_sent};
 use crate::number;
 use crate::transaction::Transaction;
 use crate::work;
@@ -52,6 +52,9 @@ pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), 
     }
     if !can_be_sent(&line) {
         return Err(RewriteError::BadCookie);
+    }
+    if transaction.state.error_fields.length() + line.len() > LONGEST_HEAD {
+        return Err(RewriteError::LongCookies);
     }
     notes::note_cookie(&mut transaction.state, name);
     transaction.state.error_fields.push(b"Set-Cookie", &line);

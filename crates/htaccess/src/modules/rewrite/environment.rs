@@ -1,7 +1,9 @@
 //! The `E` flag.
 
+use howdah_http::Fields;
+
 use super::template::Template;
-use crate::transaction::Transaction;
+use crate::transaction::{NoRoom, Transaction};
 use crate::work;
 
 /// The assignment of `E=`, as far as it is known before a request.
@@ -48,9 +50,13 @@ impl Assignment {
 }
 
 /// Sets the variable of an expanded flag.
-pub(super) fn assign(transaction: &mut Transaction<'_>, text: &[u8]) {
+///
+/// # Errors
+/// There is no room for it.
+pub(super) fn assign(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), NoRoom> {
     if let [b'!', name @ ..] = text {
-        return transaction.unset_variable(name);
+        transaction.unset_variable(name);
+        return Ok(());
     }
     match memchr::memchr(b':', text) {
         Some(at) => set(transaction, &text[..at], &text[at + 1..]),
@@ -59,19 +65,28 @@ pub(super) fn assign(transaction: &mut Transaction<'_>, text: &[u8]) {
 }
 
 /// Sets a variable. An unchanged value stays where it is.
-pub(super) fn set(transaction: &mut Transaction<'_>, name: &[u8], value: &[u8]) {
+///
+/// # Errors
+/// There is no room for it.
+pub(super) fn set(
+    transaction: &mut Transaction<'_>,
+    name: &[u8],
+    value: &[u8],
+) -> Result<(), NoRoom> {
     let meter = transaction.client.meter();
     let is_known = match transaction.variable(name) {
-        _ if name.is_empty() => return,
-        Some(before) if before == value => return,
+        _ if name.is_empty() => return Ok(()),
+        Some(before) if before == value => return Ok(()),
         before => before.is_some(),
     };
+    transaction.state.room_for(Fields::size_of_line(name, value))?;
     let env = &mut transaction.state.env;
     if !is_known {
         env.push(name, value);
     } else if meter.spend(work::comparing(env.len(), name)).is_ok() {
         env.set(name, value);
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::look_ahead::LookAhead;
 use crate::pattern::Captures;
-use crate::transaction::Transaction;
+use crate::transaction::{NoRoom, Transaction};
 use crate::work::Exhausted;
 
 /// The values that a string is expanded from, besides what the context answers.
@@ -27,11 +27,21 @@ pub(super) enum RewriteError {
     TooLong,
     /// A cookie contains a control character.
     BadCookie,
+    /// The cookies make a head that is longer than heads may be.
+    LongCookies,
+    /// There is no room for a variable.
+    NoRoom,
 }
 
 impl From<Exhausted> for RewriteError {
     fn from(_: Exhausted) -> RewriteError {
         RewriteError::Exhausted
+    }
+}
+
+impl From<NoRoom> for RewriteError {
+    fn from(_: NoRoom) -> RewriteError {
+        RewriteError::NoRoom
     }
 }
 
@@ -42,6 +52,8 @@ impl RewriteError {
             RewriteError::Exhausted => "a pattern takes too many steps on this request",
             RewriteError::TooLong => "an expansion exceeds 64 KiB",
             RewriteError::BadCookie => "a cookie has control characters in it",
+            RewriteError::LongCookies => "the cookies become longer than 512 KiB together",
+            RewriteError::NoRoom => NoRoom::MESSAGE,
         }
     }
 }

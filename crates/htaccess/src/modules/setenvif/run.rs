@@ -135,7 +135,11 @@ impl Pass<'_, '_> {
                 said.push(shown(&variable.name, value.as_deref()));
             }
             match value {
-                Some(value) => self.tx.set_variable(&variable.name, &value),
+                Some(value) => {
+                    if let Err(no_room) = self.tx.set_variable(&variable.name, &value) {
+                        return self.fail(rule, no_room.to_string());
+                    }
+                }
                 None => self.tx.unset_variable(&variable.name),
             }
         }

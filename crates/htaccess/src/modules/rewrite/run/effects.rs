@@ -109,7 +109,7 @@ impl RewriteRun<'_, '_> {
                 // Most are empty, such as a password that is handed on and was not sent.
                 let text = if text.is_empty() { Vec::new() } else { text.into_owned() };
                 self.charge(text.len())?;
-                environment::set(self.transaction, name, &text);
+                environment::set(self.transaction, name, &text)?;
             }
             Assignment::Unset(name) => {
                 self.charge(0)?;
@@ -117,7 +117,7 @@ impl RewriteRun<'_, '_> {
             }
             Assignment::Expanded(template) => {
                 let text = self.expanded(template)?;
-                environment::assign(self.transaction, &text);
+                environment::assign(self.transaction, &text)?;
             }
         }
         Ok(())
