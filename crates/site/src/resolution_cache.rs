@@ -9,13 +9,16 @@
 //!
 //! An entry has room for what the server prepares of its answer (`P`): a head, the call of a
 //! script. The prepared answer belongs to the entry and is dropped with it.
+//!
+//! Entries are bounded in number and in bytes, since directives decide how much a request holds. A
+//! large resolution is not kept, and entries of a former epoch are freed.
 
 use std::hash::{BuildHasher, Hasher};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
 use howdah_htaccess::{ClientRequest, PropertyValues, RequestReads};
-use howdah_http::{Method, Scheme, Version};
+use howdah_http::{Fields, Method, Scheme, Version};
 
 use crate::path::DocumentPath;
 use crate::resolution::{Resolution, Resolved};
@@ -27,17 +30,23 @@ pub struct ResolutionCache<P> {
     hasher: foldhash::fast::RandomState,
     /// By the last bits of the hash. Empty until there is something to keep.
     slots: Box<[CacheSlot<P>]>,
+    /// The bytes of all entries.
+    bytes: usize,
+    /// The slot that was freed last to make room.
+    hand: usize,
 }
 
 /// A place for one request.
 #[derive(Debug)]
 struct CacheSlot<P> {
-    /// The hash of the last request for this place that was not kept.
+    /// The hash of the last request for this place that was evaluated.
     seen: u64,
     /// Requests that are still to be evaluated without being kept.
     wait: u8,
     /// The next `wait`, should the next entry be of no use either.
     patience: u8,
+    /// Whether the last entry, which was freed, was never used.
+    was_useless: bool,
     entry: Option<Box<CacheEntry<P>>>,
 }
 
@@ -49,6 +58,7 @@ pub(crate) struct CacheEntry<P> {
     answers: PropertyValues,
     epoch: u64,
     was_used: bool,
+    bytes: usize,
     resolution: Resolution,
     ruled: Option<Rc<Ruled>>,
     prepared: Rc<P>,
@@ -150,6 +160,8 @@ impl<P: Default> ResolutionCache<P> {
         ResolutionCache {
             hasher: foldhash::fast::RandomState::default(),
             slots: Box::default(),
+            bytes: 0,
+            hand: 0,
         }
     }
 
@@ -171,6 +183,19 @@ impl<P: Default> ResolutionCache<P> {
     /// Forgets everything, and with it the rules that requests met.
     pub fn clear(&mut self) {
         self.slots.iter_mut().for_each(|slot| *slot = CacheSlot::default());
+        self.bytes = 0;
+    }
+
+    /// Frees the entries that are not of this epoch of the host: they are of no use any more.
+    pub fn free_former(&mut self, epoch: u64) {
+        if self.bytes == 0 {
+            return;
+        }
+        for slot in &mut self.slots {
+            if slot.entry.as_ref().is_some_and(|entry| entry.epoch != epoch) {
+                self.bytes -= slot.free();
+            }
+        }
     }
 
     /// Allocates the slots, for the first request that directives apply to.
@@ -202,7 +227,7 @@ impl<P: Default> ResolutionCache<P> {
     }
 
     /// Returns whether the resolution of this request should be kept: the request has been seen
-    /// before, and the entry in its place is no longer valid.
+    /// before, and there is no valid entry in its place.
     pub(crate) fn wants(&mut self, hash: u64) -> bool {
         let slot = self.slot(hash);
         let before = std::mem::replace(&mut slot.seen, hash);
@@ -227,30 +252,45 @@ impl<P: Default> ResolutionCache<P> {
         resolved: &Resolved,
     ) -> Option<Rc<P>> {
         let slot = self.slot(hash);
-        let was_of_use = slot.entry.as_ref().is_some_and(|entry| entry.was_used);
-        slot.patience = match was_of_use || slot.entry.is_none() {
-            true => 0,
-            false => (2 * slot.patience + 1).min(MOST_PATIENCE),
+        let freed = slot.free();
+        slot.seen = hash;
+        slot.patience = match std::mem::take(&mut slot.was_useless) {
+            false => 0,
+            true => (2 * slot.patience + 1).min(MOST_PATIENCE),
         };
         slot.wait = slot.patience;
-        let Some(answers) = reads.answers(client).filter(|_| can_be_kept(resolved)) else {
-            slot.entry = None;
+        self.bytes -= freed;
+        let bytes = bytes_of(client, key, resolved);
+        let is_small = bytes <= LARGEST_ENTRY;
+        let Some(answers) = reads.answers(client).filter(|_| is_small && can_be_kept(resolved))
+        else {
             // Such a request is unlikely to become one that can be kept.
-            slot.wait = MOST_PATIENCE;
+            self.slot(hash).wait = MOST_PATIENCE;
             return None;
         };
+        self.make_room(bytes);
+        self.bytes += bytes;
         let prepared = Rc::<P>::default();
-        slot.entry = Some(Box::new(CacheEntry {
+        self.slot(hash).entry = Some(Box::new(CacheEntry {
             hash,
             question: ComparedRequest::new(client, key),
             answers,
             epoch,
             was_used: false,
+            bytes,
             resolution: resolved.resolution.clone(),
             ruled: resolved.ruled.clone(),
             prepared: Rc::clone(&prepared),
         }));
         Some(prepared)
+    }
+
+    /// Frees entries until there is room for one of `bytes` bytes.
+    fn make_room(&mut self, bytes: usize) {
+        while self.bytes + bytes > MOST_BYTES {
+            self.hand = (self.hand + 1) % SLOTS;
+            self.bytes -= self.slots[self.hand].free();
+        }
     }
 
     /// Returns the slot of a request. [`begin`](Self::begin) must have been called.
@@ -266,15 +306,46 @@ impl<P: Default> Default for ResolutionCache<P> {
     }
 }
 
+impl<P> CacheSlot<P> {
+    /// Frees the entry, and notes what is to be known of it. Returns its bytes.
+    fn free(&mut self) -> usize {
+        let Some(entry) = self.entry.take() else {
+            return 0;
+        };
+        (self.seen, self.was_useless) = (entry.hash, !entry.was_used);
+        entry.bytes
+    }
+}
+
 impl<P> Default for CacheSlot<P> {
     fn default() -> CacheSlot<P> {
         CacheSlot {
             seen: 0,
             wait: 0,
             patience: 0,
+            was_useless: false,
             entry: None,
         }
     }
+}
+
+/// Returns about how many bytes an entry takes. What directives set is in the state of the request,
+/// and encoded in the call of a script, where settings of PHP are as well. The names of variables
+/// are there once more.
+fn bytes_of(client: &ClientRequest<'_>, key: CacheKey<'_>, resolved: &Resolved) -> usize {
+    let question = key.path.absolute_bytes().len()
+        + key.query.map_or(0, <[u8]>::len)
+        + client.authority().len();
+    let location = match &resolved.resolution {
+        Resolution::Redirect { location, .. } => location.len(),
+        _ => 0,
+    };
+    let ruled = resolved.ruled.as_ref().map_or(0, |ruled| {
+        let settings = ruled.settings.php.iter().flat_map(|php| &php.values);
+        let settings = settings.map(|(name, value)| Fields::size_of_line(name, value));
+        3 * ruled.state.weight() + settings.sum::<usize>()
+    });
+    SMALLEST_ENTRY + 3 * question + location + ruled
 }
 
 fn can_be_kept(resolved: &Resolved) -> bool {
@@ -302,6 +373,15 @@ fn can_be_kept(resolved: &Resolved) -> bool {
 
 /// Requests that can be kept at a time.
 const SLOTS: usize = 1024;
+
+/// The bytes of all entries. Beyond them, entries are freed.
+const MOST_BYTES: usize = 16 << 20;
+
+/// The bytes of one entry. A resolution beyond them is not kept.
+const LARGEST_ENTRY: usize = 64 << 10;
+
+/// The bytes of an entry for which directives set nothing, with a prepared answer.
+const SMALLEST_ENTRY: usize = 2 << 10;
 
 /// The largest number of requests that are evaluated before a useless entry is replaced.
 const MOST_PATIENCE: u8 = 63;

@@ -103,7 +103,7 @@ impl PreparedResponse {
         Some(Response::new(Head::Shared(Rc::clone(&prepared.head)), body))
     }
 
-    /// Keeps a head for content of `length` bytes. Returns the shared head.
+    /// Keeps a head for content of `length` bytes, unless it is long. Returns the shared head.
     pub(super) fn keep_head(
         &self,
         representation: Rc<Representation>,
@@ -112,7 +112,11 @@ impl PreparedResponse {
         length: u64,
         coding: Option<ContentCoding>,
     ) -> Rc<SharedHead> {
+        let is_long = head.fields.size() > LONGEST_HEAD;
         let head = Rc::new(SharedHead::new(head, length));
+        if is_long {
+            return head;
+        }
         let kept = PreparedHead {
             representation,
             conditions,
@@ -123,6 +127,10 @@ impl PreparedResponse {
         head
     }
 }
+
+/// The bytes of a head that is kept, as [`Fields::size`](howdah_http::Fields::size) counts them. A
+/// longer head is made for each response.
+const LONGEST_HEAD: usize = 8 << 10;
 
 /// Returns the values of all lines of Accept-Encoding, after the directives' changes.
 fn accepts<'r>(state: &'r RequestState, request: &'r Request) -> Cow<'r, [u8]> {

@@ -241,3 +241,58 @@ fn answers_that_are_logged_or_made_anew_are_not_kept() {
         }
     }
 }
+
+/// Lines that set variables, or settings of PHP, of 7,000 bytes each.
+fn long_lines(directive: &str, number: usize) -> String {
+    let long = "x".repeat(7_000);
+    (0..number).map(|number| format!("{directive} B{number} {long}\n")).collect()
+}
+
+#[test]
+fn requests_for_which_directives_set_much_are_not_kept() {
+    for directive in ["SetEnv", "php_value"] {
+        for (number, expected) in [(1, true), (20, false)] {
+            let rules = long_lines(directive, number);
+            let (mut tree, mut cache) = (Tree::new(FILES, &[("", &rules)]), ResolutionCache::new());
+            let known = [(); 4].map(|()| is_known(&mut tree, &mut cache, "GET", "/index.php", ""));
+            assert_eq!(known[3], expected, "{directive}, {number} times");
+        }
+    }
+}
+
+#[test]
+fn all_that_is_kept_is_bounded_in_bytes() {
+    let rules = long_lines("SetEnv", 2);
+    let (mut tree, mut cache) = (Tree::new(FILES, &[("", &rules)]), ResolutionCache::new());
+    let query = "y".repeat(200);
+    for number in 0..3_000 {
+        for _ in 0..2 {
+            let target = format!("/index.php?{number}{query}");
+            ask(&mut tree, &mut cache, &request("GET", &target, ""));
+        }
+    }
+    let kept = cache.slots.iter().filter_map(|slot| slot.entry.as_ref()?.ruled.as_ref());
+    let held: usize = kept.map(|ruled| ruled.state.env.length()).sum();
+    assert!((1 << 20..8 << 20).contains(&held), "{held}");
+    let mut knows = |_| is_known(&mut tree, &mut cache, "GET", "/index.php", "");
+    assert!((0..=2 * usize::from(MOST_PATIENCE)).any(&mut knows), "there is room for others");
+    let entries = cache.slots.iter().filter_map(|slot| slot.entry.as_ref());
+    assert_eq!(cache.bytes, entries.map(|entry| entry.bytes).sum::<usize>());
+}
+
+#[test]
+fn what_is_of_no_use_any_more_is_freed() {
+    let rules = long_lines("SetEnv", 2);
+    let (mut tree, mut cache) = (Tree::new(FILES, &[("", &rules)]), ResolutionCache::new());
+    let knows = |cache: &mut ResolutionCache, tree: &mut Tree| {
+        is_known(tree, cache, "GET", "/index.php", "")
+    };
+    assert_eq!([(); 3].map(|()| knows(&mut cache, &mut tree)), [false, false, true]);
+    cache.free_former(tree.epoch);
+    assert!(cache.bytes > 0 && knows(&mut cache, &mut tree), "it is of use");
+    tree.epoch += 1;
+    cache.free_former(tree.epoch);
+    assert!(cache.bytes == 0 && cache.slots.iter().all(|slot| slot.entry.is_none()));
+    let known = [(); 2].map(|()| knows(&mut cache, &mut tree));
+    assert_eq!(known, [false, true], "the first evaluation is kept: the request was seen before");
+}

@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use howdah_site::DocumentHost;
 use howdah_sys::readiness::Readable;
 
 use super::Thread;
@@ -21,6 +22,7 @@ impl Thread {
         self.watches.sweep();
         self.store().forget_evicted();
         self.follow_evictions();
+        self.free_former_resolutions();
         self.kept.sweep(now, self.is_draining(), &self.shared.upstream_places);
         self.look_at_requests();
         if self.number == 0 {
@@ -49,6 +51,16 @@ impl Thread {
     /// Lets go of the rules that the store has let go of.
     fn follow_evictions(&self) {
         self.forget_resolutions(self.store().evictions());
+    }
+
+    /// Frees the resolutions that no request will find any more. After a second without a request
+    /// these are all.
+    fn free_former_resolutions(&self) {
+        let mut store = self.store();
+        store.tick(self.clock.now().seconds());
+        if let Some(epoch) = store.epoch() {
+            self.resolution_cache().free_former(epoch);
+        }
     }
 
     /// Forgets all resolutions, and with them the rules that requests met, if the store had not
