@@ -1,6 +1,7 @@
 //! Looking up lines by name among many.
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 
 use howdah_http::Fields;
 
@@ -12,9 +13,13 @@ const FEW: usize = 64;
 #[derive(Debug)]
 pub(crate) struct LineIndex<'f> {
     fields: &'f Fields,
-    /// By the name in lower case; `None` where there are few lines.
-    by_name: Option<HashMap<Vec<u8>, SameName<'f>>>,
+    /// `None` where there are few lines.
+    by_name: Option<HashMap<LineName<'f>, SameName<'f>, foldhash::quality::RandomState>>,
 }
+
+/// A name, compared without case.
+#[derive(Debug)]
+struct LineName<'f>(&'f [u8]);
 
 /// The lines that have one name.
 #[derive(Debug, Clone)]
@@ -32,10 +37,10 @@ pub(crate) struct SameName<'f> {
 impl<'f> LineIndex<'f> {
     pub(crate) fn of(fields: &'f Fields) -> LineIndex<'f> {
         let by_name = (fields.len() > FEW).then(|| {
-            let mut by_name = HashMap::with_capacity(fields.len());
+            let mut by_name = HashMap::with_capacity_and_hasher(fields.len(), <_>::default());
             for (place, line) in fields.iter().enumerate() {
                 by_name
-                    .entry(line.0.to_ascii_lowercase())
+                    .entry(LineName(line.0))
                     .and_modify(|same: &mut SameName<'_>| same.add(place, line))
                     .or_insert(SameName::new(place, line));
             }
@@ -47,7 +52,7 @@ impl<'f> LineIndex<'f> {
     /// Returns the lines of that name; `None` if there are none.
     pub(crate) fn find(&self, name: &[u8]) -> Option<SameName<'f>> {
         if let Some(by_name) = &self.by_name {
-            return by_name.get(&name.to_ascii_lowercase()).cloned();
+            return by_name.get(&LineName(name)).cloned();
         }
         let lines = self.fields.iter().enumerate();
         let mut lines = lines.filter(|(_, (other, _))| other.eq_ignore_ascii_case(name));
@@ -57,6 +62,27 @@ impl<'f> LineIndex<'f> {
         Some(same)
     }
 }
+
+impl Hash for LineName<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let mut lower = [0; 32];
+        for part in self.0.chunks(lower.len()) {
+            let lower = &mut lower[..part.len()];
+            lower.copy_from_slice(part);
+            lower.make_ascii_lowercase();
+            state.write(lower);
+        }
+        state.write_u8(0xff);
+    }
+}
+
+impl PartialEq for LineName<'_> {
+    fn eq(&self, other: &LineName<'_>) -> bool {
+        self.0.eq_ignore_ascii_case(other.0)
+    }
+}
+
+impl Eq for LineName<'_> {}
 
 impl<'f> SameName<'f> {
     fn new(place: usize, line: (&'f [u8], &'f [u8])) -> SameName<'f> {
