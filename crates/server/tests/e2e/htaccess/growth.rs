@@ -1,8 +1,9 @@
-//! Content that becomes a multiple of its length in filters.
+//! What a few lines of directives may make grow: content in filters, and variables.
 
 use std::io::Write;
 
 use crate::site::Site;
+use crate::support::has_php;
 
 /// Kilobytes that the front may have taken at any time, in a debug build too.
 const MOST: u64 = 72 << 10;
@@ -11,6 +12,37 @@ const MOST: u64 = 72 << 10;
 fn peak(site: &Site) -> u64 {
     let told = site.server.front().status("VmHWM").expect("the front lives");
     told.trim_end_matches(" kB").trim().parse().unwrap()
+}
+
+/// The front keeps resolutions, and encodes variables for each call of a script.
+#[test]
+fn variables_of_many_requests_take_little_memory() {
+    if !has_php() {
+        return;
+    }
+    let long = "x".repeat(8_000);
+    let set = |number: u32| -> String {
+        (0..number).map(|number| format!("SetEnv B{number} {long}\n")).collect()
+    };
+    let script = "<?php echo strlen($_SERVER['B19']);";
+    let site = Site::new(&[
+        ("most/.htaccess", &set(20)),
+        ("most/p.php", script),
+        ("beyond/.htaccess", &set(370)),
+        ("beyond/p.php", script),
+    ]);
+    for (folder, expected) in [("most", 200), ("beyond", 500)] {
+        for number in 0..300 {
+            for _ in 0..3 {
+                let reply = site.get(&format!("/{folder}/p.php?{number}"));
+                assert_eq!(reply.status, expected, "{folder} {number}");
+                assert!(expected != 200 || reply.text() == "8000", "{}", reply.text());
+            }
+        }
+        assert!(peak(&site) < MOST, "{folder}: {} kB", peak(&site));
+    }
+    site.server
+        .wait_for_log("SetEnv: the variables and notes of this request become longer");
 }
 
 fn gzip(content: &[u8]) -> Vec<u8> {
