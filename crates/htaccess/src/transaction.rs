@@ -378,7 +378,7 @@ mod tests {
         (0..100).for_each(|n| tx.state.env.push(format!("A{n}").as_bytes(), b"x"));
         let found = (0..2_600).filter(|_| tx.variable(b"A99").is_some()).count();
         assert!((15..25).contains(&found), "{found}");
-        tx.set_variable(b"B", b"x");
+        assert!(tx.set_variable(b"B", b"x").is_ok(), "there is room, but no budget");
         tx.unset_variable(b"A0");
         assert_eq!(tx.state.env.len(), 100);
         assert!(budget.is_exhausted());

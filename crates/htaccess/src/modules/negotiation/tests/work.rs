@@ -103,7 +103,7 @@ fn the_work_grows_with_the_variants_and_not_with_what_they_are_compared_with() {
     assert!(twice_the_files < 2 * one, "{one} {twice_the_files}");
     let twice_the_languages = steps(Attack { languages: 40, ..attack });
     assert!(twice_the_languages < 2 * one + one / 2, "{one} {twice_the_languages}");
-    // Each language is compared with the members once, and only so many members count.
+    // Each language is compared with the members once, and only that many members count.
     let few_members = steps(Attack { items: 10, ..attack });
     assert!(one - few_members < (KNOWN * 2 * 200) as u64, "{few_members} {one}");
     assert_eq!(steps(Attack { items: 400, ..attack }), one);
