@@ -15,7 +15,7 @@ use crate::file_parts::FileParts;
 use crate::representation::Representation;
 
 /// The answer to a request for a file: the file as it is sent whole, and what is asked for of it.
-/// What directives and codings do to the head depends on the former alone.
+/// Directives and codings change the head of the former, whatever is asked for.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The file, with the head of the plain 200: Content-Type, Last-Modified, ETag, Accept-Ranges.
@@ -31,13 +31,13 @@ pub struct Answer {
 /// The entity tag with which a file is sent.
 #[derive(Clone, Debug)]
 pub enum SentTag {
-    /// That of the representation.
+    /// The tag of the representation.
     Own,
     /// One that directives choose; `None` for no entity tag.
     Other(Option<Text>),
 }
 
-/// What a request asks for of a file.
+/// The part of a file that a request asks for, or that it gets.
 #[derive(Clone, Debug)]
 pub enum Asked {
     /// All of it: 200.

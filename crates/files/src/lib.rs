@@ -91,6 +91,7 @@ mod fetch;
 mod file_parts;
 mod folders;
 mod freed_memory;
+mod host;
 mod in_force;
 mod limits;
 mod load;

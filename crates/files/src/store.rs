@@ -5,11 +5,8 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use howdah_htaccess::host::Probe;
 use howdah_http::{Request, ResponseHead, Status};
-use howdah_site::{
-    DocumentHost, DocumentLook, DocumentPath, FileHandle, Host, MergedCopies, PathKind,
-};
+use howdah_site::{DocumentPath, FileHandle, MergedCopies};
 use howdah_sys::credentials::{FileRight, Identity};
 use howdah_sys::open::errno::{EMFILE, ENFILE};
 
@@ -21,7 +18,6 @@ use crate::entry_table::EntryTable;
 use crate::folders::Folders;
 use crate::limits::StoreLimits;
 use crate::locate::{Obstacle, Reading, locate};
-use crate::media_type::{is_of_scripts, of_extension};
 use crate::named::NamedFiles;
 use crate::open_root::OpenRoot;
 
@@ -35,7 +31,7 @@ pub struct FileStore {
     /// Seconds since 1970, as of the last [`tick`](FileStore::tick).
     pub(crate) now: u64,
     /// Changes of the second.
-    ticks: u64,
+    pub(crate) ticks: u64,
     /// Evictions of directives for memory that the entries have followed.
     evictions: u64,
     /// The entries that merged rules have copied.
@@ -45,7 +41,7 @@ pub struct FileStore {
     /// Times that rules were let go of for this reason.
     pub(crate) let_go: u64,
     /// Answers that no event would report a change of.
-    unrepeatable: u64,
+    pub(crate) unrepeatable: u64,
     /// Whether files of directives are compiled by other stores only.
     postpones: bool,
     /// Whether a file of directives was not compiled for this reason.
@@ -53,6 +49,7 @@ pub struct FileStore {
     pub(crate) named: NamedFiles,
     pub(crate) disk: Disk,
     pub(crate) figures: StoreFigures,
+    /// Requests that were answered with a file.
     answers: u64,
 }
 
@@ -199,7 +196,7 @@ impl FileStore {
     }
 
     /// Answers `request`, a GET or HEAD, from the file at `path`. `file` is what resolving found
-    /// there, in this request or in an earlier one of the same [epoch](DocumentHost::epoch).
+    /// there, in this request or in an earlier one of the same [epoch](howdah_site::DocumentHost::epoch).
     ///
     /// # Errors
     /// The status of an error without fields of its own: 403, 404, 405, 503.
@@ -445,58 +442,5 @@ fn refusal(found: &EntryKind) -> Status {
         | EntryKind::Directives(..)
         | EntryKind::Directory
         | EntryKind::Forbidden => Status::FORBIDDEN,
-    }
-}
-
-impl DocumentHost for FileStore {
-    #[inline]
-    fn kind(&mut self, path: &DocumentPath) -> PathKind {
-        match self.place(path) {
-            Ok(place) => {
-                self.entries.at(place).map_or(PathKind::Missing, |entry| entry.kind.path_kind())
-            }
-            Err(obstacle) => obstacle.kind(),
-        }
-    }
-
-    #[inline]
-    fn look(&mut self, path: &DocumentPath) -> DocumentLook {
-        self.look_with_rules(path)
-    }
-
-    fn probe_document(&mut self, path: &DocumentPath) -> Option<Option<Probe>> {
-        self.probe_below(path)
-    }
-
-    fn read_document(&mut self, path: &DocumentPath) -> Option<Arc<[u8]>> {
-        self.read_below(path)
-    }
-
-    #[inline]
-    fn epoch(&self) -> Option<u64> {
-        Some(self.ticks + self.entries.removed() + self.unrepeatable)
-    }
-
-    fn media_type(extension: &[u8]) -> Option<&'static str> {
-        let extension = std::str::from_utf8(extension).ok();
-        extension.filter(|extension| !is_of_scripts(extension)).and_then(of_extension)
-    }
-}
-
-impl Host for FileStore {
-    fn probe(&mut self, path: &[u8]) -> Option<Probe> {
-        self.probe_path(path)
-    }
-
-    fn probe_link(&mut self, path: &[u8]) -> Option<Probe> {
-        self.probe_link_path(path)
-    }
-
-    fn read(&mut self, path: &[u8]) -> Option<Arc<[u8]>> {
-        self.read_path(path)
-    }
-
-    fn entries(&mut self, folder: &[u8]) -> Vec<Box<[u8]>> {
-        self.names_in(folder)
     }
 }

@@ -192,10 +192,10 @@ pub(crate) async fn receive(
     keep: ContentUse<'_>,
     held: Option<&mut HeldMemory<'_>>,
 ) -> Result<ReceivedContent, BodyError> {
-    match request.content {
-        Content::None => return Ok(ReceivedContent::Memory(Vec::new())),
-        Content::Length(length) if length > most => return Err(BodyError::Refused(TOO_LARGE)),
-        Content::Length(_) | Content::Unknown => {}
+    if let Content::Length(length) = request.content
+        && length > most
+    {
+        return Err(BodyError::Refused(TOO_LARGE));
     }
     let mut store = ContentStore {
         memory: Vec::new(),

@@ -316,7 +316,7 @@ impl ResolvingState<'_> {
     }
 }
 
-/// What is asked for of a file, and its entity tag: see [`file::named_tag`].
+/// The part of a file that is asked for, and the entity tag: see [`file::named_tag`].
 type AskedOfFile = (Asked, Option<Vec<u8>>);
 
 /// Microseconds since 1970.

@@ -198,12 +198,13 @@ impl RequestContext<'_, '_> {
         most: u64,
         keep: ContentUse<'_>,
     ) -> Result<ReceivedContent, BodyError> {
-        if self.request.content != howdah_http::Content::None {
-            if self.is_content_discarded {
-                return Err(BodyError::Discarded);
-            }
-            self.phase.set(Phase::ReadingBody);
+        if self.request.content == howdah_http::Content::None {
+            return Ok(ReceivedContent::Memory(Vec::new()));
         }
+        if self.is_content_discarded {
+            return Err(BodyError::Discarded);
+        }
+        self.phase.set(Phase::ReadingBody);
         let (clients, client) = (self.thread.clients(), self.peer.remote.ip());
         let held = self.content_memory.get_or_insert_with(|| HeldMemory::of(clients, client));
         let patience = self.deadlines.body;

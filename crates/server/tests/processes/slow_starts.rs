@@ -42,14 +42,20 @@ fn get(server: &Server, site: &str) -> Response {
     ask(server, site).answer().unwrap()
 }
 
+/// Starts the server with both sites. Returns it with its folder and its configuration.
+fn start(more: &str) -> (Folder, PathBuf, Server) {
+    let folder = Folder::new();
+    let file = configure(&folder, "100M", more);
+    let server = Setup::config(&file).start();
+    (folder, file, server)
+}
+
 #[test]
 fn after_the_death_of_the_front_no_site_waits_for_the_php_of_another_one() {
     if !has_php() {
         return;
     }
-    let folder = Folder::new();
-    let file = configure(&folder, "100M", "standby = false");
-    let server = Setup::config(&file).start();
+    let (folder, file, server) = start("standby = false");
     let hold = folder.file("slow/hold", "");
     server.kill_front();
     assert_eq!(get(&server, "quick").text(), "100M");
@@ -73,9 +79,7 @@ fn a_site_whose_php_hangs_is_answered_with_503_after_the_death_of_the_front() {
     if !has_php() {
         return;
     }
-    let folder = Folder::new();
-    let file = configure(&folder, "100M", "standby = false");
-    let server = Setup::config(&file).start();
+    let (folder, _, server) = start("standby = false");
     folder.file("slow/hold", "");
     server.kill_front();
     let refused = get(&server, "slow");
@@ -90,9 +94,7 @@ fn a_reload_does_not_wait_for_a_site_whose_php_takes_far_longer_than_before() {
     if !has_php() {
         return;
     }
-    let folder = Folder::new();
-    let file = configure(&folder, "100M", "");
-    let server = Setup::config(&file).start();
+    let (folder, file, server) = start("");
     let hold = folder.file("slow/hold", "");
     let reload = || Setup::with(&["reload", "--config", file.to_str().unwrap()]).run();
     for limit in ["101M", "102M"] {
@@ -118,11 +120,9 @@ fn a_front_that_dies_during_a_reload_is_replaced_before_the_reload_goes_on() {
     if !has_php() {
         return;
     }
-    let folder = Folder::new();
-    // Changed keys: the reload waits for the site.
-    let file = configure(&folder, "100M", "");
-    let server = Setup::config(&file).start();
+    let (folder, _, server) = start("");
     let hold = folder.file("slow/hold", "");
+    // Changed keys: the reload waits for the site.
     configure(&folder, "101M", "standby = false");
     server.signal(SIGHUP);
     wait_until("the zygotes of the reload are there", || {

@@ -42,7 +42,7 @@ struct Attack {
     items: usize,
 }
 
-/// What an attack took.
+/// The outcome of an attack, and its cost.
 struct Taken {
     outcome: Result<Option<Vec<u8>>, Status>,
     steps: u64,
