@@ -237,6 +237,7 @@ impl Exchange {
         }
         let zygote = &lease.zygote;
         let available = (lease.slot_ref().written() - lease.slot_ref().consumed()) as usize;
+        let full = available * 2 > zygote.front.geometry().ring_bytes;
         if !look.ended {
             let lost = zygote.lost(lease.index());
             if awaited == AwaitedPart::Content
@@ -258,41 +259,48 @@ impl Exchange {
                     ExchangeError::PoolDied
                 });
             }
-            let overdue = match look.phase {
-                SlotPhase::Queued if zygote.cuts_off_waiting() => Some(Overdue::CutOff),
-                SlotPhase::Taken if zygote.cuts_off_running() => Some(Overdue::CutOff),
-                _ => overdue,
-            };
-            match (overdue, look.phase) {
-                (Some(Overdue::Waiting), SlotPhase::Queued)
-                    if zygote.front.cancel(lease.slot_ref()) =>
-                {
-                    self.cancelled = true;
-                    return Err(ExchangeError::NotBegun);
-                }
-                (Some(Overdue::Recalled | Overdue::CutOff), SlotPhase::Queued)
-                    if zygote.front.cancel(lease.slot_ref()) =>
-                {
-                    self.cancelled = true;
-                    return Err(ExchangeError::NotTaken);
-                }
-                (Some(late @ (Overdue::Silent | Overdue::Running)), SlotPhase::Taken) => {
-                    self.kill = true;
-                    return Err(if late == Overdue::Silent {
-                        ExchangeError::Silent
-                    } else {
-                        ExchangeError::TimedOut
-                    });
-                }
-                (Some(Overdue::CutOff), SlotPhase::Taken) => {
-                    self.kill = true;
-                    return Err(ExchangeError::CutOff);
-                }
-                _ => {}
-            }
+            self.check_time(overdue, look.phase)?;
         }
-        let full = available * 2 > zygote.front.geometry().ring_bytes;
         Ok(Progress { available, complete: self.complete, full })
+    }
+
+    /// Ends the exchange of a request that has taken too long, or whose zygote is cut off: takes it
+    /// back while no worker has it, else has its worker killed.
+    ///
+    /// # Errors
+    /// The request ends here, for this reason.
+    fn check_time(
+        &mut self,
+        overdue: Option<Overdue>,
+        phase: SlotPhase,
+    ) -> Result<(), ExchangeError> {
+        let lease = self.lease.as_ref().expect("held until dropped");
+        let zygote = &lease.zygote;
+        let overdue = match phase {
+            SlotPhase::Queued if zygote.cuts_off_waiting() => Some(Overdue::CutOff),
+            SlotPhase::Taken if zygote.cuts_off_running() => Some(Overdue::CutOff),
+            _ => overdue,
+        };
+        let Some(overdue) = overdue else {
+            return Ok(());
+        };
+        let error = match (overdue, phase) {
+            (Overdue::Waiting, SlotPhase::Queued) => ExchangeError::NotBegun,
+            (Overdue::Recalled | Overdue::CutOff, SlotPhase::Queued) => ExchangeError::NotTaken,
+            (Overdue::Silent, SlotPhase::Taken) => ExchangeError::Silent,
+            (Overdue::Running, SlotPhase::Taken) => ExchangeError::TimedOut,
+            (Overdue::CutOff, SlotPhase::Taken) => ExchangeError::CutOff,
+            _ => return Ok(()),
+        };
+        if phase == SlotPhase::Taken {
+            self.kill = true;
+        } else if zygote.front.cancel(lease.slot_ref()) {
+            self.cancelled = true;
+        } else {
+            // A worker has just taken it.
+            return Ok(());
+        }
+        Err(error)
     }
 
     /// Waits for the next response head and copies it to `into`, for [`decode_head`].
