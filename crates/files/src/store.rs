@@ -49,8 +49,6 @@ pub struct FileStore {
     pub(crate) named: NamedFiles,
     pub(crate) disk: Disk,
     pub(crate) figures: StoreFigures,
-    /// Requests that were answered with a file.
-    answers: u64,
 }
 
 /// The contents of a store, and what it has done since it was made.
@@ -68,6 +66,8 @@ pub struct StoreFigures {
     pub watched: usize,
     /// Entries that merged rules have copied.
     pub copies: usize,
+    /// Look-ups of a path. What is at a path is looked up once for a request.
+    pub lookups: u64,
     /// Entries loaded from the disk.
     pub loads: u64,
     /// Entries compared with the disk.
@@ -96,7 +96,6 @@ impl FileStore {
             named: NamedFiles::default(),
             disk: Disk::waiting(),
             figures: StoreFigures::default(),
-            answers: 0,
         }
     }
 
@@ -208,7 +207,6 @@ impl FileStore {
         file: FileHandle,
     ) -> Result<Answer, Status> {
         let now = self.now;
-        self.answers += 1;
         match self.entry(path, file) {
             Ok(PathEntry { kind: EntryKind::File(document), .. }) => {
                 answer::answer(document, request, now)
@@ -232,7 +230,6 @@ impl FileStore {
         manner: AnswerForm,
     ) -> Result<Answer, Status> {
         let now = self.now;
-        self.answers += 1;
         match self.entry(path, file) {
             Ok(PathEntry {
                 kind: EntryKind::File(document),
@@ -264,7 +261,6 @@ impl FileStore {
         manner: ScriptManner<'_>,
     ) -> Result<(ResponseHead, Answer), Status> {
         let now = self.now;
-        self.answers += 1;
         if reader.is_some_and(|reader| !self.may_read(path, reader)) {
             return Err(Status::FORBIDDEN);
         }
@@ -296,11 +292,6 @@ impl FileStore {
         }
     }
 
-    /// Returns how often the store was asked to answer with a file: once for each request.
-    pub fn answers(&self) -> u64 {
-        self.answers
-    }
-
     /// Returns the entry for `path`: the one that resolving found, or, where that was removed, the
     /// one that is valid now.
     ///
@@ -327,6 +318,7 @@ impl FileStore {
     /// The obstacle, where the path has no entry: see [`load`](FileStore::load).
     #[inline]
     pub(crate) fn place(&mut self, path: &DocumentPath) -> Result<u32, Obstacle> {
+        self.figures.lookups += 1;
         let hash = self.entries.hash(path);
         match self.entries.find(hash, path) {
             Some(place) if self.is_fresh(place) => Ok(place),

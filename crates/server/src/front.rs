@@ -317,6 +317,7 @@ fn share(
         log,
         access,
         loads: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
+        stores: (0..threads).map(|_| Mutex::default()).collect(),
         inboxes,
         pulse,
         has_started: watch::Sender::new(false),

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
 use howdah_config::Config;
-use howdah_files::{CompressedCache, DirectiveCache, FileStore};
+use howdah_files::{CompressedCache, DirectiveCache, FileStore, StoreFigures};
 use howdah_php::Pool;
 use howdah_site::Sites;
 use howdah_sys::credentials::Identity;
@@ -75,6 +75,8 @@ pub(crate) struct FrontShared {
     pub(crate) room_wanted: Vec<Notify>,
     /// Connections by thread.
     pub(crate) loads: Vec<AtomicUsize>,
+    /// By thread: the contents of its file store, at most a second old.
+    pub(crate) stores: Vec<Mutex<StoreFigures>>,
     /// By thread: the connections that another one accepted for it.
     pub(crate) inboxes: Vec<mpsc::UnboundedSender<AcceptedConnection>>,
     /// Notified when no thread accepts connections any more.

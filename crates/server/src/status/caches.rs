@@ -1,5 +1,8 @@
-//! The use of PHP's caches, as a pool's workers measure it every few seconds.
+//! The use of caches: PHP's, as a pool's workers measure it every few seconds, and the front's own.
 
+use std::sync::{Mutex, PoisonError};
+
+use howdah_files::StoreFigures;
 use howdah_php::{CacheNumber, CacheNumbers};
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +34,47 @@ pub(crate) struct ApcuUse {
     pub(crate) expunged: u64,
     pub(crate) free: u64,
     pub(crate) size: u64,
+}
+
+/// The files and folders that the front's threads know, as of the last second. Counts are since the
+/// start of the front, sizes in bytes. What several threads know counts for each.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FileCacheUse {
+    /// Paths that are known, also those where nothing is.
+    pub(crate) entries: u64,
+    /// Content of small files in memory.
+    pub(crate) memory: u64,
+    /// Files that are kept open.
+    pub(crate) open: u64,
+    /// Folders whose changes the kernel tells.
+    pub(crate) watched: u64,
+    /// The number of times that a path was looked up.
+    pub(crate) lookups: u64,
+    /// The number of times that the disk was asked for a path that was not known.
+    pub(crate) loads: u64,
+    /// The number of times that a known path was compared with the disk.
+    pub(crate) checks: u64,
+    /// Paths that were forgotten because something changed.
+    pub(crate) changes: u64,
+}
+
+impl FileCacheUse {
+    /// Adds up the figures of all threads.
+    pub(super) fn of(stores: &[Mutex<StoreFigures>]) -> FileCacheUse {
+        let mut sum = FileCacheUse::default();
+        for store in stores {
+            let figures = *store.lock().unwrap_or_else(PoisonError::into_inner);
+            sum.entries += figures.entries as u64;
+            sum.memory += figures.memory as u64;
+            sum.open += figures.descriptors as u64;
+            sum.watched += figures.watched as u64;
+            sum.lookups += figures.lookups;
+            sum.loads += figures.loads;
+            sum.checks += figures.checks;
+            sum.changes += figures.changes;
+        }
+        sum
+    }
 }
 
 /// The scripts that a pool has compiled before its first request, because the former generation

@@ -5,7 +5,7 @@
 
 mod exposition;
 
-use super::caches::{ApcuUse, OpcacheUse, WarmupSnapshot};
+use super::caches::{ApcuUse, FileCacheUse, OpcacheUse, WarmupSnapshot};
 use super::{LaneSnapshot, PoolSnapshot, SiteSnapshot, Snapshot, WorkerSnapshot, WorkerState};
 
 pub(crate) use self::exposition::MetricsFormat;
@@ -74,6 +74,26 @@ fn server(page: &mut MetricsPage, snapshot: &Snapshot) {
     page.gauge(("howdah_temporary_bytes", "bytes", help), one(files.bytes as f64));
     let help = "Bytes that temporary files may have.";
     page.gauge(("howdah_temporary_limit_bytes", "bytes", help), one(files.limit as f64));
+    file_cache(page, &snapshot.file_cache);
+}
+
+fn file_cache(page: &mut MetricsPage, cache: &FileCacheUse) {
+    let help = "Paths that the front's threads know, also those where nothing is.";
+    page.gauge(("howdah_file_cache_entries", "", help), one(cache.entries as f64));
+    let help = "Content of small files in memory.";
+    page.gauge(("howdah_file_cache_bytes", "bytes", help), one(cache.memory as f64));
+    let help = "Files that are kept open.";
+    page.gauge(("howdah_file_cache_open_files", "", help), one(cache.open as f64));
+    let help = "Folders whose changes the kernel tells.";
+    page.gauge(("howdah_file_cache_watched_folders", "", help), one(cache.watched as f64));
+    let help = "Look-ups of paths, from 0 with each new front.";
+    page.counter(("howdah_file_cache_lookups", "", help), one(cache.lookups as f64));
+    let help = "Questions to the disk for unknown paths, from 0 with each new front.";
+    page.counter(("howdah_file_cache_loads", "", help), one(cache.loads as f64));
+    let help = "Comparisons of known paths with the disk, from 0 with each new front.";
+    page.counter(("howdah_file_cache_checks", "", help), one(cache.checks as f64));
+    let help = "Paths forgotten because something changed, from 0 with each new front.";
+    page.counter(("howdah_file_cache_changes", "", help), one(cache.changes as f64));
 }
 
 fn sites(page: &mut MetricsPage, snapshot: &Snapshot) {

@@ -12,7 +12,7 @@ use howdah_php::{MemorySum, Pool};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::worker::{WorkerSnapshot, WorkerState};
-use super::caches::{ApcuUse, OpcacheUse, WarmupSnapshot};
+use super::caches::{ApcuUse, FileCacheUse, OpcacheUse, WarmupSnapshot};
 use super::certificates::{self, CertificateSnapshot};
 use super::facts::MissingListener;
 use crate::front::{FrontShared, ReasonTopic};
@@ -46,6 +46,8 @@ pub(crate) struct Snapshot {
     /// Bytes of content that clients took.
     pub(crate) bytes: u64,
     pub(crate) temporary_files: TemporaryFiles,
+    #[serde(default)]
+    pub(crate) file_cache: FileCacheUse,
     /// The number of times that clients have met limits of HTTP/2 and HTTP/3.
     #[serde(default)]
     pub(crate) limits_met: LimitCounts,
@@ -315,6 +317,7 @@ impl Snapshot {
                 accepted: totals.connections,
             },
             temporary_files: TemporaryFiles { bytes, limit },
+            file_cache: FileCacheUse::of(&shared.stores),
             limits_met: totals.limits.by_name(),
             missing_listeners: facts.missing_listeners.clone(),
             missing_admin_listeners: facts.missing_admin.clone(),

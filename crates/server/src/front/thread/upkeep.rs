@@ -1,6 +1,7 @@
 //! The work of a thread beside its requests: what is due every second, and changes of files.
 
 use std::rc::Rc;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -20,7 +21,7 @@ impl Thread {
             crate::front::pulse::hang_if_told();
         }
         self.watches.sweep();
-        self.store().forget_evicted();
+        self.tell_store_figures();
         self.follow_evictions();
         self.free_former_resolutions();
         self.kept.sweep(now, self.is_draining(), &self.shared.upstream_places);
@@ -46,6 +47,15 @@ impl Thread {
             ready.clear_ready();
             self.store().drain_events();
         }
+    }
+
+    /// Lets the store forget what it has evicted, and shows the others what it has.
+    fn tell_store_figures(&self) {
+        let mut store = self.store();
+        store.forget_evicted();
+        let mut figures =
+            self.shared.stores[self.number].lock().unwrap_or_else(PoisonError::into_inner);
+        *figures = store.figures();
     }
 
     /// Lets go of the rules that the store has let go of.

@@ -69,6 +69,27 @@ fn pages_of_other_sites_and_writing_methods_are_refused() {
 }
 
 #[test]
+fn the_store_of_files_shows_what_it_knows() {
+    let site = plain();
+    for _ in 0..3 {
+        assert_eq!(site.get("/f.txt").body, b"content");
+    }
+    wait_until("the figures of the last second", || {
+        let status: serde_json::Value = monitor(&site, "/status", &[]).json();
+        let figure = |key: &str| status["file_cache"][key].as_u64().unwrap();
+        figure("lookups") >= 3 && figure("entries") >= 1 && figure("memory") >= 7
+    });
+    let reply = monitor(&site, "/metrics", &[]);
+    let metrics = reply.text();
+    let value = |name: &str| -> f64 {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim().parse().unwrap()
+    };
+    assert!(value("howdah_file_cache_loads_total ") >= 1.0, "{metrics}");
+    assert!(value("howdah_file_cache_bytes ") >= 7.0, "{metrics}");
+}
+
+#[test]
 fn options_tells_the_methods_with_the_status_of_get() {
     let site = plain();
     for (target, expected) in [
