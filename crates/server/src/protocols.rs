@@ -2,7 +2,7 @@
 //!
 //! Transports, TLS and QUIC name no protocol. They ask here for the names to offer, and hand over
 //! each connection that is ready. A further protocol is named in this file, and has a folder of its
-//! own beside `h1`, `h2` and `h3`.
+//! own beside `h1`, `h2` and `h3`. Limits that are counted are in `observe::protocol_limits`.
 
 use std::rc::Rc;
 

@@ -34,9 +34,8 @@ pub(super) async fn receive<T: Transport>(
     match result {
         Ok(header) => Some(named(thread, peer, header)),
         Err(why) => {
-            let hop = peer.hop;
-            let what = format!("closed a connection from {hop} that needs a PROXY header: {why}");
-            thread.shared.log.say(Level::Warning, None, &what);
+            let what = format!("closed a connection that needs a PROXY header: {why}");
+            thread.shared.log.say_of_client(Level::Warning, None, peer.hop, &what);
             None
         }
     }

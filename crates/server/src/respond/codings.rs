@@ -9,7 +9,7 @@ use howdah_http::{Fields, ResponseHead, Status, codings, members};
 use howdah_site::{ContentCoding, DocumentPath, FileHandle, Site};
 
 use super::not_modified;
-use crate::body::{Body, BodySource, FilterRoom, compressor};
+use crate::body::{BodySource, FilterRoom, compressor};
 use crate::pipeline::{Head, RequestContext, Response};
 
 /// Returns the file to send in place of the one at `path`, and the form in which it is sent.
@@ -85,13 +85,14 @@ pub(crate) fn compress(
     }
     let filter = compressor(coding);
     let cache = context.thread.compressed_cache();
-    if let Some(content) = response.representation.as_ref().and_then(|of| cache.find(of, coding)) {
-        encode(head, coding, tag);
-        response.body = Body::shared(content);
-        return response;
-    }
-    let place = context.thread.filter_place(Some(site), context.peer);
-    let room = FilterRoom::of(&response, context.request, place);
+    let kept = response.representation.as_ref().and_then(|of| cache.find(of, coding));
+    let room = match kept {
+        Some(_) => FilterRoom::default(),
+        None => {
+            let place = context.thread.filter_place(Some(site), context.peer);
+            FilterRoom::of(&response, context.request, place)
+        }
+    };
     if let Head::Own(head) = &mut response.head
         && room.bytes().is_none_or(|bytes| filter.memory() <= bytes)
     {
