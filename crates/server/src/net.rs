@@ -23,7 +23,7 @@ pub(crate) use self::clients::{
     ClientStreams, Clients, CountedConnection, FilterMemory, HeldMemory, TooManyTunnels,
     client_address,
 };
-pub(crate) use self::deadline::{DeadlineWatches, SWEEP, Watch, task_waker};
+pub(crate) use self::deadline::{ClientTag, DeadlineWatches, SWEEP, Watch, task_waker};
 pub(crate) use self::encrypted::EncryptedTransport;
 pub(crate) use self::listener::{AcceptedConnection, AcceptedStream, Listener, ListenerSocket};
 pub(crate) use self::peer::Peer;

@@ -17,7 +17,8 @@ section! {
         /// connections to upstreams.
         connections ("connections"): usize as AtLeast<usize, 1> = 16_384,
             "Holds 10,000 idle browsers with room to spare, in a few dozen megabytes.";
-        /// Connections of one client at once. Further ones are closed, which the error log says.
+        /// Connections of one client at once. For a further one, its own one that has been idle for
+        /// longest is closed; where none is idle, the new one is, which the error log says.
         /// `"auto"` is no limit until three quarters of `connections` are open; from then on a
         /// sixteenth of `connections`, but at least 256, or three quarters of `connections` if that
         /// is less. All loopback addresses (127.0.0.0/8 and ::1) are one client. Connections of

@@ -120,8 +120,11 @@ impl<T: Transport> H1Connection<T> {
         waker: Waker,
         peer: Rc<Peer>,
     ) -> H1Connection<T> {
+        let limits = &thread.config().limits;
+        let wire = TimedTransport::new(transport, waker, thread.watches(), limits);
+        wire.watch.set_client(thread.client_tag(&peer));
         H1Connection {
-            wire: TimedTransport::new(transport, waker, thread.watches(), &thread.config().limits),
+            wire,
             proxy: peer.is_proxy.then(|| Rc::clone(&peer)),
             peer,
             thread,

@@ -85,6 +85,7 @@ enum H2Event {
 pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Rc<Peer>) {
     let waker = task_waker().await;
     let timed = TimedTransport::new(transport, waker, thread.watches(), &thread.config().limits);
+    timed.watch.set_client(thread.client_tag(&peer));
     serve(thread, timed, peer, Vec::new()).await;
 }
 

@@ -90,6 +90,7 @@ enum ConnectionEnd {
 pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer: Peer) {
     let task = task_waker().await;
     let watch = thread.watches().add(task.clone());
+    watch.set_client(thread.client_tag(&peer));
     let mut limits = thread.config().http3.clone();
     limits.header_list = limits.header_list.min(MOST_HEADER_LIST);
     let streams = limits.streams;

@@ -18,6 +18,7 @@ use howdah_config::{Config, Count, Rate};
 
 pub(crate) use self::held_memory::{FilterMemory, HeldMemory};
 pub(crate) use self::open_streams::ClientStreams;
+use super::deadline::ClientTag;
 
 /// Connections that no client is refused because of `"auto"`, where the server may have many more.
 const FEW: usize = 256;
@@ -176,6 +177,21 @@ impl Clients {
         }
         *count += 1;
         Some(CountedConnection { clients: self, network, number: *count })
+    }
+
+    /// Counts a connection of a client that has as many as it may have, in place of another one of
+    /// its own that is about to end.
+    pub(crate) fn connect_instead(&self, client: IpAddr) -> CountedConnection<'_> {
+        let network = self.network(client);
+        let mut shard = self.shard(network);
+        let count = &mut shard.connections.entry(network).or_default().count;
+        *count += 1;
+        CountedConnection { clients: self, network, number: *count }
+    }
+
+    /// Returns the number that all connections of the client have in the watches of deadlines.
+    pub(crate) fn tag(&self, client: IpAddr) -> ClientTag {
+        self.state.hash_one(self.network(client)) as ClientTag
     }
 
     /// Counts a tunnel of `client` at the site with this number. [`Clients::end_tunnel`] must

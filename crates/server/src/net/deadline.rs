@@ -29,7 +29,13 @@ pub(crate) fn task_waker() -> impl Future<Output = Waker> {
 #[derive(Debug)]
 pub(crate) struct DeadlineWatches {
     all: RefCell<Vec<Weak<Watch>>>,
+    /// A client without an idle connection, and the time of the look, in milliseconds of the coarse
+    /// clock.
+    busy_client: Cell<(Option<ClientTag>, u64)>,
 }
+
+/// A number for a client's network. Two clients may have the same one.
+pub(crate) type ClientTag = u32;
 
 /// The time limit of one connection.
 #[derive(Debug)]
@@ -41,6 +47,8 @@ pub(crate) struct Watch {
     armed: Cell<u64>,
     /// The connection waits for a request: it may be closed at any time without loss.
     idle: Cell<bool>,
+    /// The client of the connection; `None` for a proxy's.
+    client: Cell<Option<ClientTag>>,
     /// The connection brings no request beside those that it has brought, once its thread drains.
     last: Cell<bool>,
     /// The next sweep wakes the connection, whatever its deadline.
@@ -50,7 +58,10 @@ pub(crate) struct Watch {
 
 impl DeadlineWatches {
     pub(crate) fn new() -> DeadlineWatches {
-        DeadlineWatches { all: RefCell::new(Vec::new()) }
+        DeadlineWatches {
+            all: RefCell::new(Vec::new()),
+            busy_client: Cell::new((None, 0)),
+        }
     }
 
     /// A watch without a deadline, for the task that `waker` wakes.
@@ -60,6 +71,7 @@ impl DeadlineWatches {
             expired: Cell::new(false),
             armed: Cell::new(0),
             idle: Cell::new(false),
+            client: Cell::new(None),
             last: Cell::new(false),
             looks_again: Cell::new(false),
             waker: RefCell::new(Some(waker)),
@@ -112,15 +124,37 @@ impl DeadlineWatches {
     /// Wakes up to `most` idle connections as if their deadline had passed, those first that have
     /// been idle for longest, none that has been so only for a moment. Returns their number.
     pub(crate) fn expire_longest_idle(&self, most: usize) -> usize {
-        self.expire_longest_idle_at(most, coarse_milliseconds())
+        self.expire_longest_idle_at(None, most, coarse_milliseconds())
     }
 
-    fn expire_longest_idle_at(&self, most: usize, now: u64) -> usize {
+    /// Wakes the one of the client's connections that has been idle for longest, as if its deadline
+    /// had passed. Returns whether there is one. Where there was none, this looks again only after
+    /// a moment: a client that has all its connections busy cannot cause a search with each further
+    /// one.
+    pub(crate) fn expire_longest_idle_of(&self, client: ClientTag) -> bool {
+        self.expire_longest_idle_of_at(client, coarse_milliseconds())
+    }
+
+    fn expire_longest_idle_of_at(&self, client: ClientTag, now: u64) -> bool {
+        let (busy, since) = self.busy_client.get();
+        if busy == Some(client) && now.saturating_sub(since) < FRESH.as_millis() as u64 {
+            return false;
+        }
+        let is_found = self.expire_longest_idle_at(Some(client), 1, now) > 0;
+        if !is_found {
+            self.busy_client.set((Some(client), now));
+        }
+        is_found
+    }
+
+    /// `client`: of this one only.
+    fn expire_longest_idle_at(&self, client: Option<ClientTag>, most: usize, now: u64) -> usize {
         let fresh = now.saturating_sub(FRESH.as_millis() as u64);
         let mut idle: Vec<(u64, Rc<Watch>)> = Vec::new();
         for watch in self.all.borrow().iter().filter_map(Weak::upgrade) {
             let waits = watch.idle.get() && !watch.is_disarmed() && !watch.is_expired();
-            if waits && watch.armed.get() <= fresh {
+            let counts = client.is_none() || watch.client.get() == client;
+            if waits && counts && watch.armed.get() <= fresh {
                 idle.push((watch.armed.get(), watch));
             }
         }
@@ -160,6 +194,11 @@ impl Watch {
     /// Sets whether the connection waits for a request.
     pub(crate) fn set_idle(&self, idle: bool) {
         self.idle.set(idle);
+    }
+
+    /// Tells whose connection it is.
+    pub(crate) fn set_client(&self, client: Option<ClientTag>) {
+        self.client.set(client);
     }
 
     /// Sets whether the connection has brought its last request, should its thread drain.
@@ -221,6 +260,28 @@ mod tests {
     }
 
     #[test]
+    fn a_client_loses_its_own_longest_idle_connection() {
+        let watches = DeadlineWatches::new();
+        let of = |client, since| {
+            let watch = watches.add(Waker::noop().clone());
+            watch.set_client(Some(client));
+            watch.set_idle(true);
+            watch.arm_at(since, Duration::from_secs(600));
+            watch
+        };
+        let other = of(2, 1_000);
+        let (newer, older) = (of(1, 3_000), of(1, 2_000));
+        assert!(watches.expire_longest_idle_of_at(1, 9_000));
+        assert!(older.is_expired() && !newer.is_expired() && !other.is_expired());
+        newer.set_idle(false);
+        assert!(!watches.expire_longest_idle_of_at(1, 9_000), "one is busy, the other has ended");
+        newer.set_idle(true);
+        assert!(!watches.expire_longest_idle_of_at(1, 9_050), "it was looked for a moment ago");
+        assert!(watches.expire_longest_idle_of_at(1, 9_100) && newer.is_expired());
+        assert!(watches.expire_longest_idle_of_at(2, 9_100) && other.is_expired());
+    }
+
+    #[test]
     fn the_longest_idle_are_closed_first() {
         let watches = DeadlineWatches::new();
         let all: Vec<Rc<Watch>> = (0..10)
@@ -233,14 +294,14 @@ mod tests {
             })
             .collect();
         let expired = || -> Vec<usize> { (0..10).filter(|at| all[*at].is_expired()).collect() };
-        assert_eq!(watches.expire_longest_idle_at(1, 16_000), 1);
+        assert_eq!(watches.expire_longest_idle_at(None, 1, 16_000), 1);
         assert_eq!(expired(), [8]);
         // The one that has waited for a second, and none of those that have only begun to wait.
-        assert_eq!(watches.expire_longest_idle_at(100, 16_000), 1);
+        assert_eq!(watches.expire_longest_idle_at(None, 100, 16_000), 1);
         assert_eq!(expired(), [6, 8]);
-        assert_eq!(watches.expire_longest_idle_at(100, 70_000), 3);
+        assert_eq!(watches.expire_longest_idle_at(None, 100, 70_000), 3);
         assert_eq!(expired(), [0, 2, 4, 6, 8]);
-        assert_eq!(watches.expire_longest_idle_at(100, 70_000), 0);
+        assert_eq!(watches.expire_longest_idle_at(None, 100, 70_000), 0);
     }
 
     #[test]

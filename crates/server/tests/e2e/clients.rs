@@ -54,6 +54,8 @@ fn a_client_with_too_many_connections_gets_no_further_one_until_it_closes_one() 
     let mut wires: Vec<Wire> = (0..5).map(|_| site.connect()).collect();
     for wire in &mut wires {
         assert_eq!(wire.get("/a.txt").text(), "content");
+        // Busy from here on: one that waits for a request would make room.
+        wire.send("GET /a.txt HTTP/1.1\r\nHost: ");
     }
     let mut refused = site.connect();
     refused.expect_close();
@@ -68,8 +70,32 @@ fn a_client_with_too_many_connections_gets_no_further_one_until_it_closes_one() 
         wire.rest_or_reply() == b"content"
     });
     for wire in &mut wires {
+        wire.send("x\r\n\r\n");
+        assert_eq!(wire.reply("GET").text(), "content");
+    }
+}
+
+#[test]
+fn a_client_with_idle_connections_alone_gets_a_further_one_in_place_of_the_oldest() {
+    let site = site("threads = 1", "client_connections = 5\nkeep_alive_timeout = \"1h\"", "");
+    let mut wires: Vec<Wire> = (0..5).map(|_| site.connect()).collect();
+    for wire in &mut wires {
         assert_eq!(wire.get("/a.txt").text(), "content");
     }
+    let mut other = site.connect_as([192, 0, 2, 9]);
+    assert_eq!(other.get("/a.txt").text(), "content");
+    wait_until("there is room at once, but for connections that were busy a moment ago", || {
+        let mut wire = site.connect();
+        wire.try_send("GET /a.txt HTTP/1.1\r\nHost: x\r\n\r\n");
+        wire.rest_or_reply() == b"content"
+    });
+    let ended = || {
+        let silence = Duration::from_millis(1);
+        wires.iter().filter(|wire| !wire.is_silent_for(silence)).count()
+    };
+    wait_until("one of the client's has ended", || ended() > 0);
+    assert_eq!(ended(), 1);
+    assert_eq!(other.get("/a.txt").text(), "content", "another client's idle connection stays");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use super::Thread;
 use crate::front::FrontShared;
 use crate::log::Level;
-use crate::net::{ClientStreams, CountedConnection, HeldMemory, Peer};
+use crate::net::{ClientStreams, ClientTag, CountedConnection, HeldMemory, Peer};
 
 /// The part of all connections that is closed at once to make room. Finding the longest idle ones
 /// is a look at all connections of a thread, which should not be needed for each new one.
@@ -23,9 +23,11 @@ pub(crate) struct TooMany;
 
 impl Thread {
     /// Counts a connection of `peer` as its client's. A trusted proxy's connection is no client's.
+    /// A client that has as many connections as it may have loses the one of this thread that has
+    /// waited for a request for longest.
     ///
     /// # Errors
-    /// The client has as many as it may have, which was logged.
+    /// The client has as many as it may have, none of which waits for a request. It was logged.
     pub(crate) fn admit_connection(
         &self,
         peer: &Peer,
@@ -34,7 +36,11 @@ impl Thread {
             return Ok(None);
         }
         let FrontShared { clients, most_connections, .. } = &*self.shared;
-        let counted = clients.connect(peer.remote.ip(), self.connections(), *most_connections);
+        let client = peer.remote.ip();
+        let counted = clients.connect(client, self.connections(), *most_connections);
+        if counted.is_none() && self.watches.expire_longest_idle_of(clients.tag(client)) {
+            return Ok(Some(clients.connect_instead(client)));
+        }
         if counted.is_none() {
             let what = "closed: the client has as many connections as `client_connections` allows; \
                         raise it in `[limits]`, or set `trusted_proxies` if the client is a proxy";
@@ -48,6 +54,14 @@ impl Thread {
     pub(crate) fn client_streams(&self, peer: &Peer) -> Option<ClientStreams> {
         let is_client = !peer.is_proxy;
         is_client.then(|| self.shared.clients.streams(peer.remote.ip())).flatten()
+    }
+
+    /// The client of the connection, for [`DeadlineWatches::expire_longest_idle_of`]; `None` for a
+    /// proxy's.
+    ///
+    /// [`DeadlineWatches::expire_longest_idle_of`]: crate::net::DeadlineWatches::expire_longest_idle_of
+    pub(crate) fn client_tag(&self, peer: &Peer) -> Option<ClientTag> {
+        (!peer.is_proxy).then(|| self.shared.clients.tag(peer.remote.ip()))
     }
 
     /// The account of the client's memory, for a response that holds none yet.
