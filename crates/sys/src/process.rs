@@ -7,7 +7,7 @@ mod program;
 
 use std::ffi::CStr;
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsRawFd, RawFd};
 
 use crate::credentials::{self, Identity};
@@ -189,7 +189,9 @@ pub fn wait(child: Pid) -> io::Result<Exit> {
 
 /// Forks. The child runs `child` in its own session and process group, without a controlling
 /// terminal, with default signals, no terminal on its standard input, and only the standard
-/// descriptors and `keep` open. Its exit status is the result of `child`.
+/// descriptors and `keep` open. Its exit status is the result of `child`. No destructor and no exit
+/// handler of the parent's runs there: values of the parent, in its frames and in variables of its
+/// thread, own descriptors that the child has not got, and whose numbers may be others' by then.
 ///
 /// `child` must neither use nor drop a descriptor that is not in `keep`.
 ///
@@ -218,7 +220,10 @@ pub fn fork(keep: &[RawFd], child: impl FnOnce() -> u8) -> io::Result<Pid> {
     });
     // Unwinding must not reach the parent's frames. A panicking Rust program exits with 101.
     let status = std::panic::catch_unwind(run).unwrap_or(101);
-    std::process::exit(status.into());
+    // A reader that is gone misses nothing.
+    let _ = io::stdout().flush();
+    // SAFETY: does not return.
+    unsafe { libc::_exit(status.into()) }
 }
 
 fn null_input() -> io::Result<()> {
@@ -401,6 +406,36 @@ fn set_descriptor_limit(soft: u64, hard: u64) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Returns the result of `check` in a copy of this process, which has one thread.
+    fn in_copy(check: impl FnOnce() -> bool) -> Exit {
+        // SAFETY: the C library's allocator can be used after a fork, and the copy needs no other
+        // lock that another thread of the parent's could have.
+        match unsafe { libc::fork() } {
+            0 => {
+                let check = std::panic::AssertUnwindSafe(check);
+                let is_right = std::panic::catch_unwind(check).unwrap_or(false);
+                // SAFETY: does not return.
+                unsafe { libc::_exit(i32::from(!is_right)) }
+            }
+            copy => wait(Pid(copy)).unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_child_drops_no_descriptor_of_its_parent() {
+        use std::os::fd::OwnedFd;
+        thread_local! {
+            static OWNED: std::cell::RefCell<Vec<OwnedFd>> = const { std::cell::RefCell::new(Vec::new()) };
+        }
+        let ended = in_copy(|| {
+            let (reader, writer) = io::pipe().unwrap();
+            OWNED.with_borrow_mut(|owned| owned.push(reader.into()));
+            let child = fork(&[writer.as_raw_fd()], || 7).unwrap();
+            wait(child).unwrap() == Exit::Status(7)
+        });
+        assert_eq!(ended, Exit::Status(0));
+    }
 
     #[test]
     fn a_process_of_several_threads_does_not_fork() {

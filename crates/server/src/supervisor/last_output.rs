@@ -14,7 +14,6 @@ use howdah_sys::process::{self, Pid};
 use howdah_sys::seqpacket::SeqPacket;
 
 use super::pool_log::{LONGEST_LINE, level_of};
-use super::zygote_socket;
 
 /// Messages that are read from the socket. A zygote leaves one for each 253 pipes, or two where it
 /// was just replacing them.
@@ -31,10 +30,8 @@ const LONGEST_LABEL: usize = 64;
 /// # Errors
 /// The process cannot be started.
 pub(super) fn log(outputs: &SeqPacket, log: &OwnedFd) -> io::Result<Pid> {
-    process::fork(&[outputs.as_raw_fd(), log.as_raw_fd()], || {
-        zygote_socket::forget_dropped();
-        u8::from(log_rest(outputs, log).is_err())
-    })
+    let kept = [outputs.as_raw_fd(), log.as_raw_fd()];
+    process::fork(&kept, || u8::from(log_rest(outputs, log).is_err()))
 }
 
 fn log_rest(outputs: &SeqPacket, log: &OwnedFd) -> io::Result<()> {

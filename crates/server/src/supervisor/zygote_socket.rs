@@ -63,12 +63,6 @@ pub(super) fn close_dropped() {
     }
 }
 
-/// Forgets the sockets that were dropped since the last call of [`close_dropped`], in a process
-/// that was just forked and has not got them.
-pub(super) fn forget_dropped() {
-    std::mem::forget(DROPPED.take());
-}
-
 /// Starts a process that has the sockets, too, and ends when the result is dropped.
 fn hold_elsewhere(sockets: &[Rc<SeqPacket>]) -> io::Result<PipeWriter> {
     let (mut end, hold) = io::pipe()?;
