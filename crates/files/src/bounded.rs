@@ -9,7 +9,8 @@ use crate::store::FileStore;
 pub struct Voided {
     /// The disk would have had to be waited for.
     pub cold: bool,
-    /// More steps along symbolic links were needed than allowed.
+    /// More steps along symbolic links were needed than allowed, or the directives of more folders
+    /// had to be merged.
     pub too_many_links: bool,
     /// A file of directives has to be compiled.
     pub postponed: bool,

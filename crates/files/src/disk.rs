@@ -7,9 +7,9 @@
 //! then the event loop asks again.
 //!
 //! Paths with symbolic links are walked name by name, which takes microseconds for each. The steps
-//! of one evaluation are counted, and so are the names of folders that are read whole. Where an
-//! event loop has taken its share, the answers are void as well, and another thread evaluates the
-//! request.
+//! of one evaluation are counted, and so are the names of folders that are read whole, and the
+//! entries of directives that are merged for folders on the way. Where an event loop has taken its
+//! share, the answers are void as well, and another thread evaluates the request.
 
 use std::cell::Cell;
 use std::io;
@@ -88,6 +88,14 @@ impl Disk {
         self.take_steps((names as u64).div_ceil(NAMES_IN_A_STEP))
     }
 
+    /// Counts entries of directives that are about to be merged.
+    ///
+    /// # Errors
+    /// As [`take_steps`](Disk::take_steps).
+    pub(crate) fn take_copies(&self, entries: usize) -> Result<(), Obstacle> {
+        self.take_steps((entries as u64).div_ceil(COPIES_IN_A_STEP))
+    }
+
     /// Returns whether an answer is void since the last `take_cold` and `take_too_many_links`.
     pub(crate) fn is_void(&self) -> bool {
         self.is_cold.get() || self.has_too_many_links.get()
@@ -112,3 +120,5 @@ impl Disk {
 
 /// Names of a folder that are read in the time of one step along a link.
 const NAMES_IN_A_STEP: u64 = 8;
+/// Entries of directives that are copied in the time of one step along a link.
+const COPIES_IN_A_STEP: u64 = 20;

@@ -133,6 +133,10 @@ impl FileStore {
                     Some(before) if is_merged_of(before, above.rules.as_ref(), own) => {
                         Rc::clone(before)
                     }
+                    // What was merged on the way down so far is kept.
+                    _ if self.disk.take_copies(copied(above.rules.as_ref(), own)).is_err() => {
+                        return RulesInForce { denied: true, ..RulesInForce::default() };
+                    }
                     _ => Rules::below(above.rules.as_ref(), Arc::clone(own), &self.copies),
                 })
             }
@@ -233,6 +237,11 @@ impl RulesInForce {
             rules: self.rules.clone(),
         }
     }
+}
+
+/// Returns how many entries merging the directives `own` with the rules above copies.
+fn copied(above: Option<&Rc<Rules>>, own: &Compiled) -> usize {
+    above.map_or(0, |above| above.settings().copied_with(&own.settings))
 }
 
 /// Returns whether `rules` are those of `own` below `above`.

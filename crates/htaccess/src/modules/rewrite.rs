@@ -15,6 +15,7 @@ mod expansion;
 mod fixup;
 mod flags;
 mod index;
+mod list;
 mod look_ahead;
 mod notes;
 #[cfg(any(test, fuzzing))]
@@ -26,17 +27,16 @@ mod trace;
 mod url;
 mod variables;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use howdah_http::Status;
 
 use crate::merge::Merge;
 use crate::module::{ApacheModule, ModuleConfig, POINTERS, Presence};
-use crate::work::{self, Meter};
 use condition::RewriteCondition;
 pub(crate) use directives::DIRECTIVES;
 pub use fixup::{fixup, translate};
-use index::RuleIndex;
+use list::RewriteRules;
 pub use notes::note_path_by_site;
 use rule::RewriteRule;
 
@@ -52,14 +52,6 @@ pub struct Config {
     rules: Arc<RewriteRules>,
     /// Conditions that wait for their rule while the file is read.
     pending: Vec<Arc<RewriteCondition>>,
-}
-
-/// Rules in order, and their index.
-#[derive(Debug, Default)]
-struct RewriteRules {
-    list: Vec<Arc<RewriteRule>>,
-    /// Built on first use: while a file is read, rules are added.
-    index: OnceLock<RuleIndex>,
 }
 
 /// The place of inherited rules among those of the folder.
@@ -127,30 +119,6 @@ impl RewriteOptions {
     }
 }
 
-impl RewriteRules {
-    fn new(list: Vec<Arc<RewriteRule>>) -> RewriteRules {
-        RewriteRules { list, index: OnceLock::new() }
-    }
-
-    /// Returns the index, where there are enough rules for it.
-    fn index(&self, meter: Meter<'_>) -> Option<&RuleIndex> {
-        if self.list.len() < index::FEWEST {
-            return None;
-        }
-        if self.index.get().is_none() {
-            meter.note(work::INDEXING * self.list.len() as u64);
-        }
-        Some(self.index.get_or_init(|| RuleIndex::new(&self.list)))
-    }
-}
-
-impl Clone for RewriteRules {
-    /// Copies the rules without the index, so that rules can be added.
-    fn clone(&self) -> RewriteRules {
-        RewriteRules::new(self.list.clone())
-    }
-}
-
 impl Config {
     fn push_condition(&mut self, condition: RewriteCondition) {
         self.pending.push(Arc::new(condition));
@@ -159,7 +127,7 @@ impl Config {
     /// Returns the configuration for rules that act before those of any folder; `None` without
     /// rules. Substitutions without a slash at their beginning are below the root.
     pub(crate) fn of_server(&self) -> Option<Arc<Config>> {
-        if self.rules.list.is_empty() {
+        if self.rules.is_empty() {
             return None;
         }
         let base = self.base.clone().unwrap_or_else(|| Arc::from(&b"/"[..]));
@@ -207,18 +175,15 @@ impl Config {
     }
 
     fn push_rule(&mut self, rule: RewriteRule) {
-        let rules = Arc::make_mut(&mut self.rules);
-        rules.index = OnceLock::new();
-        rules.list.push(Arc::new(rule));
+        Arc::make_mut(&mut self.rules).push(rule);
     }
 }
 
 impl Merge for Config {
     fn merge(base: &Config, add: &Config) -> Config {
         let options = add.options_below(base);
-        let joined = |first: &Config, second: &Config| {
-            RewriteRules::new([&first.rules.list[..], &second.rules.list].concat()).into()
-        };
+        let joined =
+            |first: &Config, second: &Config| RewriteRules::joined(&first.rules, &second.rules);
         let rules = match add.inheritance(base) {
             Some(InheritedRules::After) => joined(add, base),
             Some(InheritedRules::Before) => joined(base, add),
@@ -244,16 +209,16 @@ impl ModuleConfig for Config {
         true
     }
 
-    /// Rules are shared, unless a folder inherits those above.
+    /// Rules are shared. A folder that inherits those above has the parts of both.
     fn copied(base: &Config, add: &Config) -> usize {
         match add.inheritance(base) {
             None => 0,
-            Some(_) => (base.rules.list.len() + add.rules.list.len()) / POINTERS,
+            Some(_) => (base.rules.parts() + add.rules.parts()) / POINTERS,
         }
     }
 
     fn prepare(&self) {
-        self.rules.index(Meter::unlimited());
+        self.rules.prepare();
     }
 }
 

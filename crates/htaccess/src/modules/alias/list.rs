@@ -111,12 +111,14 @@ impl RedirectList {
 }
 
 impl RedirectPart {
+    /// Returns the index. `None` where there are too few redirects for it, or where there is none
+    /// yet and the meter has no steps for it: an event loop makes no index that takes long.
     fn index(&self, meter: Meter<'_>) -> Option<&RedirectIndex> {
         if self.redirects.len() < FEWEST {
             return None;
         }
         if self.index.get().is_none() {
-            meter.note(work::INDEXING * self.redirects.len() as u64);
+            meter.spend(work::INDEXING * self.redirects.len() as u64).ok()?;
         }
         Some(self.index.get_or_init(|| RedirectIndex::new(&self.redirects)))
     }
@@ -204,4 +206,26 @@ fn single_slashes(path: &[u8]) -> Cow<'_, [u8]> {
     let mut single = path.to_vec();
     single.dedup_by(|byte, before| *byte == b'/' && *before == b'/');
     Cow::Owned(single)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::WorkBudget;
+    use crate::testing::settings;
+
+    #[test]
+    fn an_event_loop_makes_no_index_that_it_has_no_steps_for() {
+        let lines = (0..1000).map(|number| format!("Redirect /old/{number} /new/{number}\n"));
+        let made = settings(&lines.collect::<String>());
+        let mut list = made.alias.as_deref().unwrap().redirects.as_ref().clone();
+        // A list that was copied has no index.
+        list.parts =
+            list.parts.iter().map(|part| super::RedirectPart::clone(part).into()).collect();
+        let budget = WorkBudget::new(200_000);
+        assert!(list.find(b"/old/7", budget.meter()).is_err() || budget.is_exhausted());
+        assert!(budget.is_exhausted() && list.parts[0].index.get().is_none());
+        let budget = WorkBudget::new(50_000_000);
+        assert!(list.find(b"/old/7", budget.meter()).unwrap().is_some());
+        assert!(list.parts[0].index.get().is_some());
+    }
 }

@@ -1,13 +1,15 @@
-//! An index of rules, which finds those that may match a path without trying one after the other.
+//! An index of the rules of one file, which finds those that may match a path without trying one
+//! after the other.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::rule::{RewriteRule, Switches};
+use super::rule::RewriteRule;
 use crate::pattern::{Candidates, PatternSet};
 use crate::work::Meter;
 
-/// An index of the rules of a folder.
+/// An index of the rules of one file.
 ///
 /// A rule that does not match has no effect, so rules may be skipped as long as none of them would
 /// have matched. Rules after one with `C` are reached through it only.
@@ -20,8 +22,6 @@ pub(super) struct RuleIndex {
     sets: [RuleSet; 2],
     /// The rules that must be tried: those with `!`.
     always: Box<[u32]>,
-    /// Whether a rule follows one with `C`.
-    chained: Box<[bool]>,
 }
 
 /// Rules with known words, and their places, in order.
@@ -34,7 +34,7 @@ struct RuleSet {
 /// The rules that may match a path. Reused, it allocates nothing.
 #[derive(Debug, Default)]
 pub(super) struct MatchingRules {
-    places: Vec<u32>,
+    places: Vec<usize>,
     lower: Vec<u8>,
     candidates: Candidates,
 }
@@ -43,7 +43,7 @@ pub(super) struct MatchingRules {
 pub(super) const FEWEST: usize = 24;
 
 impl RuleIndex {
-    /// Makes the index of a folder's rules, which are in order.
+    /// Makes the index of a file's rules, which are in order.
     pub fn new(rules: &[Arc<RewriteRule>]) -> RuleIndex {
         let mut exact: HashMap<Box<[u8]>, Vec<u32>> = HashMap::new();
         let mut sets = [(Vec::new(), Vec::new()), (Vec::new(), Vec::new())];
@@ -64,7 +64,6 @@ impl RuleIndex {
                 patterns.push(rule.pattern.clone());
             }
         }
-        let behind_chain = |place: usize| place > 0 && rules[place - 1].has(Switches::CHAIN);
         RuleIndex {
             exact,
             sets: sets.map(|(patterns, places)| RuleSet {
@@ -72,38 +71,54 @@ impl RuleIndex {
                 places: places.into(),
             }),
             always: always.into(),
-            chained: (0..rules.len()).map(behind_chain).collect(),
         }
     }
 
-    /// Finds the rules that may match a path, which is given without and with its first slash.
-    pub fn chart(&self, subjects: [&[u8]; 2], matching: &mut MatchingRules, meter: Meter<'_>) {
+    /// Adds the rules that may match a path, which is given without and with its first slash.
+    /// `start` is the place of the file's first rule among all.
+    pub fn chart(
+        &self,
+        start: usize,
+        subjects: [&[u8]; 2],
+        matching: &mut MatchingRules,
+        meter: Meter<'_>,
+    ) {
         let MatchingRules { places, lower, candidates } = matching;
-        lower.clear();
-        lower.extend(subjects[0].iter().map(u8::to_ascii_lowercase));
-        places.clear();
-        places.extend_from_slice(&self.always);
-        places.extend_from_slice(self.exact.get(&**lower).map_or(&[], Vec::as_slice));
+        let exact = self.exact.get(&**lower).map_or(&[][..], Vec::as_slice);
+        places.extend(self.always.iter().chain(exact).map(|&place| start + place as usize));
         for (set, subject) in self.sets.iter().zip(subjects) {
             if !set.places.is_empty() {
                 let found = set.patterns.candidates(subject, candidates, meter);
-                places.extend(found.iter().map(|&found| set.places[found as usize]));
+                let found = found.iter().map(|&found| set.places[found as usize]);
+                places.extend(found.map(|place| start + place as usize));
             }
         }
-        meter.note(places.len() as u64);
-        places.sort_unstable();
+    }
+}
+
+impl MatchingRules {
+    /// Begins anew, for a path without its first slash.
+    pub fn begin(&mut self, subject: &[u8]) {
+        self.lower.clear();
+        self.lower.extend(subject.iter().map(u8::to_ascii_lowercase));
+        self.places.clear();
     }
 
-    /// Returns the first rule from `at` on that may match. `None` if no further rule can match.
-    pub fn next(&self, at: usize, matching: &MatchingRules) -> Option<usize> {
-        if self.chained.get(at) == Some(&true) {
-            return Some(at);
-        }
-        let places = &matching.places;
-        let from = places.partition_point(|&place| (place as usize) < at);
-        // A rule after one with `C` counts only when its chain reaches it.
-        let mut heads = places[from..].iter().map(|&place| place as usize);
-        heads.find(|&place| !self.chained[place])
+    /// Adds all of these rules.
+    pub fn add_all(&mut self, places: Range<usize>) {
+        self.places.extend(places);
+    }
+
+    /// Ends what [`begin`](MatchingRules::begin) has begun.
+    pub fn end(&mut self, meter: Meter<'_>) {
+        meter.note(self.places.len() as u64);
+        self.places.sort_unstable();
+    }
+
+    /// The places from `at` on, in order.
+    pub fn from(&self, at: usize) -> impl Iterator<Item = usize> {
+        let from = self.places.partition_point(|&place| place < at);
+        self.places[from..].iter().copied()
     }
 }
 

@@ -7,7 +7,7 @@ use crate::evaluation_context::EvaluationContext;
 use crate::modules::rewrite;
 use crate::modules::rewrite::condition::Known;
 use crate::modules::rewrite::expansion::{Expansion, RewriteError};
-use crate::modules::rewrite::index::{MatchingRules, RuleIndex};
+use crate::modules::rewrite::index::MatchingRules;
 use crate::modules::rewrite::look_ahead::LookAhead;
 use crate::modules::rewrite::notes;
 use crate::modules::rewrite::rule::{RewriteRule, Switches};
@@ -128,21 +128,18 @@ impl<'a, 'r> RewriteRun<'a, 'r> {
     /// # Errors
     /// Where the rules take too much work, or an expansion is too long.
     pub fn all(&mut self) -> Result<RulesOutcome, RewriteError> {
-        let rules = &self.config.rules.list;
+        let rules = &self.config.rules;
         // With a trace, every rule is tried.
-        let index = match self.transaction.is_traced() {
-            false => self.config.rules.index(self.transaction.client.meter()),
-            true => None,
-        };
+        let is_charted = rules.are_many() && !self.transaction.is_traced();
         let is_subrequest = self.transaction.state.is_subrequest;
         let mut outcome = RulesOutcome::Unchanged;
         let mut round = 1;
         let mut at = 0;
         loop {
-            self.join(index);
-            at = index
-                .map_or(Some(at), |index| index.next(at, &self.matching))
-                .unwrap_or(rules.len());
+            self.join(is_charted);
+            if is_charted {
+                at = rules.next(at, &self.matching).unwrap_or(rules.len());
+            }
             let Some(rule) = rules.get(at) else {
                 return Ok(outcome);
             };
@@ -268,7 +265,7 @@ impl<'a, 'r> RewriteRun<'a, 'r> {
 
     /// Appends PATH_INFO where the file name has changed, since rules are matched against both,
     /// and looks up the rules that may match.
-    fn join(&mut self, index: Option<&RuleIndex>) {
+    fn join(&mut self, is_charted: bool) {
         if !self.is_stale {
             return;
         }
@@ -279,10 +276,11 @@ impl<'a, 'r> RewriteRun<'a, 'r> {
             self.joined.extend_from_slice(&state.path_info);
         }
         self.is_stale = false;
-        if let Some(index) = index {
+        if is_charted {
             let whole = whole(state, &self.joined);
             let subjects = [false, true].map(|slash| below(whole, &self.config.directory, slash));
-            index.chart(subjects, &mut self.matching, self.transaction.client.meter());
+            let meter = self.transaction.client.meter();
+            self.config.rules.chart(subjects, &mut self.matching, meter);
         }
     }
 

@@ -11,6 +11,7 @@ use crate::{DirectiveSettings, RequestState};
 
 mod conditions;
 mod flags;
+mod inherited;
 mod lists;
 mod order;
 mod results;

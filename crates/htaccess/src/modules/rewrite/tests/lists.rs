@@ -8,7 +8,7 @@ use crate::trace::Trace;
 use crate::{DirectiveSettings, WorkBudget};
 use howdah_http::Status;
 
-const PATTERNS: [&str; 22] = [
+pub(super) const PATTERNS: [&str; 22] = [
     "^a$",
     "^A$",
     "^ab$",
@@ -32,9 +32,9 @@ const PATTERNS: [&str; 22] = [
     "\\.php$",
     "y",
 ];
-const RESULTS: [&str; 9] =
+pub(super) const RESULTS: [&str; 9] =
     ["-", "/a", "ab", "x/$1", "/sub/$0", "$1b", "http://o.example/$1", "/a?$1", "x/y"];
-const FLAGS: [&str; 16] = [
+pub(super) const FLAGS: [&str; 16] = [
     "",
     "",
     "",
@@ -52,7 +52,7 @@ const FLAGS: [&str; 16] = [
     "[NS]",
     "[PT]",
 ];
-const TARGETS: [&str; 12] = [
+pub(super) const TARGETS: [&str; 12] = [
     "/",
     "/a",
     "/A",
@@ -68,7 +68,7 @@ const TARGETS: [&str; 12] = [
 ];
 
 /// The result of a request: outcome, query, variables. With a trace, every rule is tried.
-fn result(settings: &DirectiveSettings, target: &str, is_traced: bool) -> String {
+pub(super) fn result(settings: &DirectiveSettings, target: &str, is_traced: bool) -> String {
     let answer = evaluate(settings, target, "User-Agent: Mozilla bot7 x", |state| {
         state.trace = is_traced.then(|| Box::new(Trace::default()));
     });
