@@ -1,6 +1,6 @@
 //! The content of a response for a file.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use std::fmt;
 use std::fs::File;
@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::rc::Rc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use howdah_sys::page_cache;
@@ -57,14 +58,19 @@ impl FileBody {
 /// A file can also be overwritten in place. [`change`](Self::change) tells, so that a response does
 /// not go on with the bytes of another state.
 pub struct OpenFile {
-    file: File,
+    file: Arc<File>,
     /// The size when the file was opened, in bytes.
     size: u64,
     /// The modification time then.
     modified: FileTime,
     /// The time at which all of a short file was last found in memory.
     warm: Cell<Option<Instant>>,
+    hold: RefCell<Option<Weak<dyn Hold>>>,
 }
+
+/// A value that all who use an open file at a time have together, such as its place among the files
+/// that may be open.
+pub trait Hold: fmt::Debug + Send + Sync {}
 
 impl OpenFile {
     pub(crate) fn new(file: File, stat: &Stat) -> OpenFile {
@@ -73,10 +79,11 @@ impl OpenFile {
             let _ = page_cache::stop_reading_ahead(file.as_fd());
         }
         OpenFile {
-            file,
+            file: Arc::new(file),
             size: stat.size,
             modified: stat.modified,
             warm: Cell::new(None),
+            hold: RefCell::new(None),
         }
     }
 
@@ -119,12 +126,19 @@ impl OpenFile {
         &self.file
     }
 
-    /// Returns another handle of the file, for another thread.
-    ///
-    /// # Errors
-    /// No descriptor is left.
-    pub fn share(&self) -> io::Result<File> {
-        self.file.try_clone()
+    /// Returns another handle of the file, for another thread. It is the same descriptor.
+    pub fn share(&self) -> Arc<File> {
+        Arc::clone(&self.file)
+    }
+
+    /// Returns the hold that others have on the file; `None` if nobody has one.
+    pub fn hold(&self) -> Option<Arc<dyn Hold>> {
+        self.hold.borrow().as_ref().and_then(Weak::upgrade)
+    }
+
+    /// Sets the hold that [`hold`](Self::hold) returns as long as somebody has it.
+    pub fn set_hold(&self, hold: &Arc<dyn Hold>) {
+        self.hold.replace(Some(Arc::downgrade(hold)));
     }
 
     /// Returns what has happened to the file since it was opened; `None` if nothing has, or if the

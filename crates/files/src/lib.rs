@@ -111,7 +111,7 @@ mod variants;
 mod watches;
 
 pub use answer::{Answer, AnswerForm, Asked, FilePart, NegotiatedForm, ScriptManner, SentTag};
-pub use body::{FileBody, FileChange, OpenFile};
+pub use body::{FileBody, FileChange, Hold, OpenFile};
 pub use bounded::Voided;
 pub use directive_cache::{DirectiveCache, Flaw, ReportFlaw};
 pub use fetch::fetch;

@@ -15,6 +15,7 @@ mod pump;
 mod ranged;
 mod receive;
 mod residence;
+mod sent_files;
 mod settle;
 mod source;
 mod spool;
@@ -31,7 +32,8 @@ pub(crate) use self::ranged::{Ranged, Segment};
 pub(crate) use self::receive::{
     BodyError, ContentUse, NoContent, ReceivedContent, RequestStream, receive, unless,
 };
-pub(crate) use self::settle::settle;
+pub(crate) use self::sent_files::{SentFile, SentFiles};
+pub(crate) use self::settle::{read, settle};
 pub(crate) use self::source::{AvailableContent, Body, BodySource, PAUSE, SourceError};
 pub(crate) use self::spool::SpoolLimits;
 pub(crate) use self::storage::{ReadBack, Storage, StorageCall, StorageLimits, StorageRefusal};

@@ -41,11 +41,15 @@ pub(crate) enum BudgetUnit {
     Files,
     /// Connections to upstreams.
     Connections,
+    /// Files that are being sent.
+    SentFiles,
 }
 
 /// The budget that has no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoRoom {
+    /// The one of the client.
+    Client(BudgetUnit),
     /// The one of the site.
     Site(BudgetUnit),
     /// The one of all sites together.
@@ -76,6 +80,17 @@ impl fmt::Display for NoRoom {
             NoRoom::Total(BudgetUnit::Connections) => {
                 "there are as many connections to upstreams as the limit of open files (`ulimit \
                  -n`) allows"
+            }
+            NoRoom::Site(BudgetUnit::SentFiles) => {
+                "as many of the site's files are being sent as its share of the limit of open \
+                 files (`ulimit -n`)"
+            }
+            NoRoom::Total(BudgetUnit::SentFiles) => {
+                "as many files are being sent as the limit of open files (`ulimit -n`) allows"
+            }
+            NoRoom::Client(_) => {
+                "as many files are being sent to the client as its share of the limit of open \
+                 files (`ulimit -n`)"
             }
         })
     }

@@ -295,6 +295,7 @@ fn share(
         readers: readers(Arc::clone(&directives))?,
         compressed: CompressedCache::new(shared::MOST_COMPRESSED),
         storage: Arc::new(storage(&config, &log, open_files)),
+        sent_files: Arc::new(open_files.sent_files(&config)),
         clients: Arc::new(Clients::new(&config)),
         challenges: Challenges::default(),
         renewals: Renewals::default(),

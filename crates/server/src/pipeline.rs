@@ -32,7 +32,9 @@ use crate::observe::{
     AccessLog, ConnectionFacts, CountedFigures, ErrorContext, Phase, RecordedResponse,
     RequestError, RequestRecord, ResolutionNotes,
 };
-use crate::respond::{challenge, file, listing, pool_status, script, script_ranges, upstream};
+use crate::respond::{
+    challenge, file, listing, pool_status, script, script_ranges, sent_file, upstream,
+};
 
 /// A response, with the site and the user for the request's record.
 #[derive(Debug)]
@@ -297,6 +299,10 @@ async fn answer(
                 let mut response = Response::of(other);
                 adjust(context, site, rules, &mut response).await.map(|()| response)
             }
+        };
+        let made = match made {
+            Ok(response) => sent_file::hold(context, site, response).await,
+            failed => failed,
         };
         let user = notes::user_of(context.request, ruled.as_deref(), is_script);
         directives::log_messages(context, ruled.as_mut());

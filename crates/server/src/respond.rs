@@ -13,6 +13,7 @@ mod prepared;
 pub(crate) mod script;
 pub(crate) mod script_ranges;
 mod sendfile;
+pub(crate) mod sent_file;
 pub(crate) mod upstream;
 
 pub(crate) use self::file::set_content_type;

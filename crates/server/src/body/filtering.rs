@@ -45,7 +45,7 @@ impl FilterPlace<'_> {
     }
 
     /// No bytes of filters, in the client's account.
-    pub(super) fn memory(&self) -> Arc<FilterMemory> {
+    pub(crate) fn memory(&self) -> Arc<FilterMemory> {
         Arc::new(FilterMemory::of(self.clients, self.client))
     }
 }

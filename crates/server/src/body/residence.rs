@@ -46,7 +46,8 @@ impl<'l> Residence<'l> {
         if self.fetch.is_none() {
             self.known = offset..offset.saturating_add(length.min(WINDOW));
             if file.is_cold(&self.known) {
-                self.fetch = self.limits.storage.fetch(self.limits.site, file, &self.known);
+                let fetch = self.limits.storage.fetch(self.limits.site, file, &self.known);
+                self.fetch = Some(fetch);
             }
         }
         if let Some(fetch) = &mut self.fetch {

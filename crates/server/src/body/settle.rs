@@ -56,6 +56,7 @@ pub(crate) async fn settle(
         && let Some(content) = cache.find(representation, *coding)
     {
         response.body = Body::shared(content);
+        response.sent_file = None;
         response.drop_filters();
         return Ok(());
     }
@@ -86,6 +87,7 @@ pub(crate) async fn settle(
         },
     };
     response.body = Body::shared(content);
+    response.sent_file = None;
     response.drop_filters();
     Ok(())
 }
@@ -138,7 +140,10 @@ fn holds_memory(response: &mut Response, place: FilterPlace<'_>, length: usize) 
 }
 
 /// Returns all of the content of a stored body.
-async fn read(body: &mut Body, limits: &SpoolLimits) -> Result<Vec<u8>, PumpError> {
+///
+/// # Errors
+/// The content cannot be read.
+pub(crate) async fn read(body: &mut Body, limits: &SpoolLimits) -> Result<Vec<u8>, PumpError> {
     let mut content = Vec::new();
     let mut residence = Residence::new(limits);
     loop {

@@ -172,6 +172,28 @@ impl Body {
         }
     }
 
+    /// Returns the file whose descriptor the body needs. `None`: it needs none.
+    #[inline]
+    pub(crate) fn file(&self) -> Option<&OpenFile> {
+        match self {
+            Body::File { file, .. } => Some(file),
+            // They are parts of one file.
+            Body::Parts(parts) => parts.iter().find_map(Body::file),
+            _ => None,
+        }
+    }
+
+    /// Returns whether reading all of a stored body waits for no disk.
+    pub(crate) fn is_at_hand(&self) -> bool {
+        match self {
+            Body::File { file, offset, length, .. } => {
+                !file.is_cold(&(*offset..offset.saturating_add(*length)))
+            }
+            Body::Parts(parts) => parts.iter().all(Body::is_at_hand),
+            _ => true,
+        }
+    }
+
     /// Returns whether all content is in memory or in files.
     pub(crate) fn is_stored(&self) -> bool {
         !matches!(self, Body::Script(_) | Body::Stream(_))

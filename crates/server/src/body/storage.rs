@@ -115,23 +115,24 @@ impl Storage {
         })))
     }
 
-    /// Reads that part of a document on a thread, so that it is in memory afterwards. `None`: no
-    /// descriptor is left for that.
+    /// Reads that part of a document on a thread, so that it is in memory afterwards. The document
+    /// keeps its place among those that are sent until then.
     pub(super) fn fetch(
         &self,
         site: usize,
         document: &OpenFile,
         part: &Range<u64>,
-    ) -> Option<StorageCall<()>> {
+    ) -> StorageCall<()> {
         let (result, job) = oneshot::channel::<()>();
-        let (file, part) = (document.share().ok()?, part.clone());
+        let (place, file, part) = (document.hold(), document.share(), part.clone());
         let read = move || {
             howdah_files::fetch(&file, part, || !result.is_closed());
+            drop((file, place));
             // The receiver may be gone with its connection.
             let _ = result.send(());
         };
         self.disk.run(site, Box::new(read));
-        Some(job)
+        job
     }
 
     /// Returns the bytes that the files may have together, and those that they have.

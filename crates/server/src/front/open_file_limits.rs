@@ -5,6 +5,7 @@ use std::io;
 
 use howdah_config::Config;
 
+use crate::body::SentFiles;
 use crate::budget::{Budget, BudgetUnit};
 
 /// Connections and files that may be open.
@@ -16,6 +17,8 @@ pub(super) struct OpenFileLimits {
     pub(super) cached: usize,
     /// Temporary files of all requests. A connection of HTTP/2 or HTTP/3 may want a hundred.
     pub(super) stored: usize,
+    /// Files that are being sent, beside those that the threads keep open.
+    pub(super) sent: usize,
     /// Connections to the upstreams of all sites, with those that wait for their next request.
     pub(super) upstreams: usize,
     /// The limit of open files.
@@ -60,8 +63,8 @@ impl OpenFileLimits {
         OpenFileLimits {
             connections,
             cached: cached as usize,
-            // As many are for files that are being sent.
             stored: part(parts),
+            sent: part(parts),
             upstreams: part(2),
             limit,
         }
@@ -72,6 +75,11 @@ impl OpenFileLimits {
         let takers: Vec<bool> =
             config.sites.iter().map(|site| !site.upstreams.is_empty()).collect();
         Budget::of_descriptors(BudgetUnit::Connections, self.upstreams as u64, &takers)
+    }
+
+    /// The places of files that are being sent.
+    pub(super) fn sent_files(&self, config: &Config) -> SentFiles {
+        SentFiles::new(self.sent as u64, config.sites.len())
     }
 
     /// Returns what the operator has to know where fewer connections fit than are configured.
@@ -120,7 +128,7 @@ mod tests {
         for (limit, more) in limited.flat_map(|limit| [(limit, ""), (limit, UPSTREAM)]) {
             let (room, warning) = limits(limit, more);
             let upstreams = if more.is_empty() { 0 } else { room.upstreams };
-            let needed = room.connections + room.stored + upstreams + 2 * room.cached;
+            let needed = room.connections + room.stored + room.sent + upstreams + 2 * room.cached;
             assert!(needed as u64 <= limit, "{limit}: {room:?}");
             assert!(room.connections >= LEAST && room.cached > 0, "{limit}: {room:?}");
             assert!(warning.is_some_and(|text| text.contains(&limit.to_string())));

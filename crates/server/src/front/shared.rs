@@ -15,7 +15,7 @@ use super::pulse::Pulse;
 use super::renewals::Renewals;
 use super::retirement::PoolRetirement;
 use super::site_reasons::SiteReasons;
-use crate::body::Storage;
+use crate::body::{SentFiles, Storage};
 use crate::budget::Budget;
 use crate::crew::Crew;
 use crate::host::Passwords;
@@ -42,6 +42,8 @@ pub(crate) struct FrontShared {
     pub(crate) compressed: CompressedCache,
     /// Content that does not fit into memory.
     pub(crate) storage: Arc<Storage>,
+    /// The places of files that are being sent.
+    pub(crate) sent_files: Arc<SentFiles>,
     /// The messages of directives that were logged within the last minute.
     pub(crate) messages: Arc<Mutex<RecentMessages>>,
     /// By site; `None` where there is no PHP.

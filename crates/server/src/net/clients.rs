@@ -148,7 +148,7 @@ impl Clients {
             rates: sites.chain([server]).collect(),
             state: RandomState::new(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            held: (0..held_memory::ACCOUNTS).map(|_| AtomicUsize::new(0)).collect(),
+            held: (0..Clients::ACCOUNTS).map(|_| AtomicUsize::new(0)).collect(),
             // With one byte, those that count as a whole account come one after the other.
             most_held: limits.client_memory.max(1),
             began: Instant::now(),

@@ -11,6 +11,7 @@ use howdah_site::{Script, Site};
 
 use super::{DirectiveMessage, Phase};
 use crate::body::{BodyError, MalformedChunks, PumpError, SourceError};
+use crate::budget::NoRoom;
 use crate::log::{ErrorLog, Level};
 use crate::net::{ConnectionError, Peer, TooManyTunnels};
 use crate::respond::UpstreamError;
@@ -170,6 +171,12 @@ impl RequestError {
     /// A crew does not take the request: too many of the site, or of the client, wait already.
     pub(crate) fn too_many_waiting(situation: ErrorContext<'_>, why: &str) -> RequestError {
         situation.error_of_client(Culprit::Load, Some(Status::SERVICE_UNAVAILABLE), why)
+    }
+
+    /// The file cannot be sent: its descriptor has no place.
+    pub(crate) fn too_many_files(situation: ErrorContext<'_>, no_room: NoRoom) -> RequestError {
+        let why = format!("the file is not sent: {no_room}");
+        situation.error_of_client(Culprit::Load, Some(Status::SERVICE_UNAVAILABLE), &why)
     }
 
     /// The request's content was not received.

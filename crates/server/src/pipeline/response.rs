@@ -8,7 +8,7 @@ use howdah_htaccess::modules::filter::Filter;
 use howdah_http::{Fields, Method, Request, ResponseHead, SharedHead, Status};
 use howdah_site::Ruled;
 
-use crate::body::{Body, BodySource, Trailers, Tunnel};
+use crate::body::{Body, BodySource, SentFile, Trailers, Tunnel};
 use crate::net::FilterMemory;
 
 /// A response before it is encoded for a protocol.
@@ -25,6 +25,8 @@ pub(crate) struct Response {
     pub(crate) lacks_memory: bool,
     /// The file whose content this is. Compressed content can be kept with the file.
     pub(crate) representation: Option<Rc<Representation>>,
+    /// The thing that the response holds of the file that it sends. `None` where it sends none.
+    pub(crate) sent_file: Option<SentFile>,
     /// The time when the file was modified, in microseconds since 1970.
     pub(crate) modified: Option<i64>,
     /// Length of the content in bytes for the filters, where the body does not know its length.
@@ -72,6 +74,7 @@ impl Response {
             filter_memory: None,
             lacks_memory: false,
             representation: None,
+            sent_file: None,
             length_hint: None,
             modified: None,
             is_own: false,

@@ -44,6 +44,7 @@ mod protocol_attacks;
 mod raw_bytes;
 mod reload_over_tls;
 mod sendfile;
+mod sent_files;
 mod site;
 mod site_logs;
 mod site_rules;

@@ -10,7 +10,7 @@ use super::Clients;
 /// Accounts of all clients together. Clients share one by chance, which nobody can bring about: the
 /// hash has a secret key. They have less memory together then: more of their content is in files,
 /// or not compressed, and requests with large heads are given up earlier. They lose nothing else.
-pub(super) const ACCOUNTS: usize = 4096;
+const ACCOUNTS: usize = 4096;
 
 /// Bytes of a head that are not counted. Nearly all heads are smaller.
 const SMALL_HEAD: usize = 4096;
@@ -121,6 +121,9 @@ impl Drop for FilterMemory {
 }
 
 impl Clients {
+    /// The number of accounts.
+    pub(crate) const ACCOUNTS: usize = ACCOUNTS;
+
     /// As [`HeldMemory::hold`], for a holder that keeps its count, `former`, by itself.
     pub(crate) fn hold(&self, client: IpAddr, former: usize, bytes: usize) -> bool {
         if bytes == former {
@@ -137,7 +140,12 @@ impl Clients {
     }
 
     fn account(&self, client: IpAddr) -> &AtomicUsize {
-        &self.held[self.state.hash_one(self.network(client)) as usize % ACCOUNTS]
+        &self.held[self.account_number(client)]
+    }
+
+    /// Returns the number of the account that a client has, below [`Clients::ACCOUNTS`].
+    pub(crate) fn account_number(&self, client: IpAddr) -> usize {
+        self.state.hash_one(self.network(client)) as usize % ACCOUNTS
     }
 }
 
