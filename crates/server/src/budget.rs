@@ -43,6 +43,8 @@ pub(crate) enum BudgetUnit {
     Connections,
     /// Files that are being sent.
     SentFiles,
+    /// Bytes that directives have set for requests.
+    Variables,
 }
 
 /// The budget that has no room.
@@ -88,6 +90,14 @@ impl fmt::Display for NoRoom {
             NoRoom::Total(BudgetUnit::SentFiles) => {
                 "as many files are being sent as the limit of open files (`ulimit -n`) allows"
             }
+            NoRoom::Site(BudgetUnit::Variables) => {
+                "the variables, notes and added fields of the site's requests take as much memory \
+                 as those of a site may"
+            }
+            NoRoom::Total(BudgetUnit::Variables) => {
+                "the variables, notes and added fields of all requests take as much memory as they \
+                 may"
+            }
             NoRoom::Client(_) => {
                 "as many files are being sent to the client as its share of the limit of open \
                  files (`ulimit -n`)"
@@ -118,6 +128,11 @@ impl Budget {
         let is_shared = takers.iter().filter(|takes| **takes).count() > 1;
         let shares = vec![(!is_shared).then_some(u64::MAX); takers.len()];
         Budget::new(of, Some(total), shares, Box::new(|| None))
+    }
+
+    /// A budget of `total` bytes that directives set for requests, of that number of sites.
+    pub(crate) fn of_variables(total: u64, sites: usize) -> Budget {
+        Budget::new(BudgetUnit::Variables, Some(total), vec![None; sites], Box::new(|| None))
     }
 
     fn new(of: BudgetUnit, total: Option<u64>, sites: Vec<Option<u64>>, free: FreeSpace) -> Budget {

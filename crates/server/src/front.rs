@@ -68,6 +68,7 @@ use crate::net::{AcceptErrors, AcceptedConnection, Clients, Listener};
 #[cfg(test)]
 use crate::observe::Ledger;
 use crate::observe::{FrontCounters, RecentMessages};
+use crate::pipeline;
 use crate::quic::PacketExchange;
 use crate::respond::UpstreamNames;
 use crate::status::ServerFacts;
@@ -307,6 +308,7 @@ fn share(
         sites,
         has_upstreams: config.sites.iter().any(|site| !site.upstreams.is_empty()),
         upstream_names: UpstreamNames::start(&config, &log)?,
+        variables: pipeline::variables_budget(config.sites.len()),
         upstream_places: Arc::new(open_files.upstream_places(&config)),
         config,
         pools,

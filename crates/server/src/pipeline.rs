@@ -6,6 +6,7 @@
 
 mod context;
 mod directives;
+mod held_variables;
 mod notes;
 mod response;
 mod secure;
@@ -23,9 +24,12 @@ use howdah_site::{Resolution, Resolved, Site};
 
 pub(crate) use self::context::{Arrival, RequestContext, ScratchBuffers};
 pub(crate) use self::directives::{CostlySites, adjust, list, look_at};
+use self::held_variables::HeldVariables;
+pub(crate) use self::held_variables::variables_budget;
 pub(crate) use self::response::{Head, RangeRequest, Response};
 pub(crate) use self::sub_request::answers;
 use crate::body::{self, Body, BodySource};
+use crate::budget::NoRoom;
 use crate::front::Thread;
 use crate::net::ConnectionError;
 use crate::observe::{
@@ -265,6 +269,11 @@ async fn answer(
             context.run = tells_script.then(|| Rc::clone(&taken.run));
         }
         let Resolved { resolution, mut ruled } = resolved;
+        let held = HeldVariables::of(&context.thread.shared, site, ruled.as_deref());
+        let _held = match held {
+            Ok(held) => held,
+            Err(no_room) => return (Some(without_room(context, no_room)), None),
+        };
         let is_script = access_log.is_some() && matches!(resolution, Resolution::Php(_));
         let rules = ruled.as_mut();
         let made = match resolution {
@@ -320,6 +329,15 @@ async fn answer(
         errors += 1;
         resolved = directives::error(context, site, ruled, status).await;
     }
+}
+
+/// Returns the response to a request for which directives have set more than there is room for. A
+/// page of the site's own would take as much.
+#[cold]
+fn without_room(context: &RequestContext<'_, '_>, no_room: NoRoom) -> Response {
+    let error = RequestError::too_many_variables(context.situation(), no_room);
+    context.thread.report(&error);
+    Response::error(Status::SERVICE_UNAVAILABLE).with_retry_after()
 }
 
 /// Returns the part of a script's output that the request asks for. Where there is no such part,

@@ -98,6 +98,8 @@ pub(crate) struct FrontShared {
     pub(crate) quic: Option<Arc<PacketExchange>>,
     /// By site, the settings of TLS to its upstreams.
     pub(crate) upstream_tls: UpstreamSettings,
+    /// The memory of what directives set for requests.
+    pub(crate) variables: Budget,
     /// The places of connections to upstreams.
     pub(crate) upstream_places: Arc<Budget>,
     /// The addresses of upstreams that have names.

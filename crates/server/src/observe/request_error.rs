@@ -173,6 +173,12 @@ impl RequestError {
         situation.error_of_client(Culprit::Load, Some(Status::SERVICE_UNAVAILABLE), why)
     }
 
+    /// What directives have set for the request has no room beside that of others.
+    pub(crate) fn too_many_variables(situation: ErrorContext<'_>, no_room: NoRoom) -> RequestError {
+        let status = Some(Status::SERVICE_UNAVAILABLE);
+        situation.error_of_client(Culprit::Site, status, &no_room.to_string())
+    }
+
     /// The file cannot be sent: its descriptor has no place.
     pub(crate) fn too_many_files(situation: ErrorContext<'_>, no_room: NoRoom) -> RequestError {
         let why = format!("the file is not sent: {no_room}");

@@ -1,9 +1,11 @@
 //! What a few lines of directives may make grow: content in filters, and variables.
 
 use std::io::Write;
+use std::time::Duration;
 
-use crate::site::Site;
+use crate::site::{HELD, Site};
 use crate::support::has_php;
+use crate::wire::{Reply, Wire};
 
 /// Kilobytes that the front may have taken at any time, in a debug build too.
 const MOST: u64 = 72 << 10;
@@ -43,6 +45,56 @@ fn variables_of_many_requests_take_little_memory() {
     }
     site.server
         .wait_for_log("SetEnv: the variables and notes of this request become longer");
+}
+
+/// Requests that wait for a worker have what directives have set for them.
+#[test]
+fn requests_that_wait_with_large_variables_take_little_memory() {
+    if !has_php() {
+        return;
+    }
+    const WAITING: usize = 500;
+    let long = "x".repeat(8_000);
+    let set: String = (0..20).map(|number| format!("SetEnv B{number} {long}\n")).collect();
+    let site = Site::with_php(
+        &[
+            HELD,
+            ("small.php", "<?php echo 'small';"),
+            ("large/.htaccess", &set),
+            ("large/p.php", "<?php echo 'large';"),
+        ],
+        "workers = 1\nqueue = 1000",
+    );
+    let _held = site.hold_worker();
+    let ask = |target: &str| {
+        let mut wire = site.connect();
+        wire.request("GET", target, &[], b"");
+        wire
+    };
+    // One after the other: in a debug build a crew evaluates the directives, and few wait for that.
+    let ask_for_large = |number| {
+        let wire = ask(&format!("/large/p.php?{number}"));
+        wire.is_silent_for(Duration::from_millis(5));
+        wire
+    };
+    let mut large: Vec<Wire> = (0..WAITING).map(ask_for_large).collect();
+    site.server.wait_for_log(
+        "503: the variables, notes and added fields of the site's requests take as much memory as \
+         those of a site may",
+    );
+    let mut small: Vec<Wire> = (0..20).map(|_| ask("/small.php")).collect();
+    site.allow("end");
+    let is_small = |wire: &mut Wire| wire.reply("GET").text() == "small";
+    assert!(small.iter_mut().all(is_small), "{}", site.server.log());
+    let replies: Vec<Reply> = large.iter_mut().map(|wire| wire.reply("GET")).collect();
+    let (refused, served): (Vec<&Reply>, Vec<&Reply>) =
+        replies.iter().partition(|reply| reply.status == 503);
+    assert!(refused.iter().all(|reply| reply.field("retry-after").is_some()));
+    assert!(served.iter().all(|reply| reply.text() == "large"), "{}", site.server.log());
+    // Each has 160 KB of variables, and the site 32 MiB.
+    assert!((100..=210).contains(&served.len()), "{} were served", served.len());
+    assert!(peak(&site) < MOST + (40 << 10), "{} kB", peak(&site));
+    assert_eq!(site.get("/large/p.php?again").text(), "large", "there is room again");
 }
 
 fn gzip(content: &[u8]) -> Vec<u8> {
