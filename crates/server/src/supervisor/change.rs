@@ -129,11 +129,13 @@ impl GenerationChange {
 }
 
 impl Supervisor {
-    /// Starts a new generation, now or after the present change has finished.
+    /// Starts a new generation, now or after the present change has finished. A change for a site's
+    /// new release, in which PHP may hang, is not waited for.
     pub(super) fn reload(&mut self) {
         if self.stopping {
             return;
         }
+        self.abandon_new_release();
         if self.is_changing() {
             self.reload_wanted = true;
             return;

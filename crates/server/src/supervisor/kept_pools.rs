@@ -67,10 +67,11 @@ impl Supervisor {
     }
 
     /// Returns the time that pools of a new generation have after another one has started, by pool.
-    /// At a reload it depends on what their PHP took before. Those without which the generation
-    /// does not start are not among them, nor those with a new release, nor those that another
-    /// program has started: nothing is known about them. After the death of a front, pools have no
-    /// time, since nothing is served until the next front starts.
+    /// At a reload it depends on what their PHP took before, also with a new release: its owner can
+    /// change the link right before the reload, and what he serves goes on. Those without which the
+    /// generation does not start are not among them, nor those that another program has started:
+    /// nothing is known about them. After the death of a front, pools have no time, since nothing
+    /// is served until the next front starts.
     pub(super) fn patience(
         &self,
         cause: ChangeCause,
@@ -86,7 +87,9 @@ impl Supervisor {
                 return Some(if is_start { LATE_AFTER } else { Duration::ZERO });
             };
             let former = serving.pools.iter().find(|pool| pool.name == *name)?;
-            let is_new = self.releases.moved_in(plan, name).is_some() && !held.contains(name);
+            let is_new = cause != ChangeCause::Reload
+                && self.releases.moved_in(plan, name).is_some()
+                && !held.contains(name);
             (!is_new && !former.is_adopted()).then(|| LATE_AFTER + former.usual_start() * 4)
         };
         let names = plan.pools.iter().map(|pool| &pool.settings.pool);

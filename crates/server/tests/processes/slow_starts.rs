@@ -1,6 +1,7 @@
 //! Sites whose PHP takes its time to start: other sites do not wait for them. A site's owner can
 //! make his preload script as slow as he likes.
 
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use howdah_sys::signal::SIGHUP;
@@ -134,4 +135,75 @@ fn a_front_that_dies_during_a_reload_is_replaced_before_the_reload_goes_on() {
     wait_until("the reload goes on", || get(&server, "quick").text() == "101M");
     wait_until("it is served, too", || get(&server, "slow").text() == "128M");
     server.stop();
+}
+
+/// The sites `quick` and `slow`, of which the latter is behind a link to a release. PHP hangs with
+/// the second release, as long as the file `hold` is there.
+fn configure_releases(folder: &Folder, limit: &str) -> PathBuf {
+    for (release, preload) in [("1", "<?php"), ("2", PRELOAD)] {
+        folder.file(&format!("releases/{release}/preload.php"), preload);
+        folder.file(&format!("releases/{release}/index.php"), format!("<?php echo {release};"));
+    }
+    folder.file("releases/2/hold", "");
+    folder.file("quick/index.php", "<?php echo ini_get('memory_limit');");
+    let preload = folder.path().join("current/preload.php").display().to_string();
+    let site = |name: &str, root: &str, more: String| {
+        format!(
+            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"{root}\"\n\
+             [site.php]\nworkers = 1\nqueue_timeout = \"5m\"\nstate_dir = \"state/{name}\"\n\
+             {more}\n"
+        )
+    };
+    let quick = site("quick", "quick", format!("ini = {{ memory_limit = \"{limit}\" }}"));
+    let ini = format!(
+        "admin_ini = {{ \"opcache.preload\" = \"{preload}\", \"opcache.preload_user\" = \
+         \"www-data\" }}"
+    );
+    let slow = site("slow", "current", ini);
+    let text = format!("listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n{quick}{slow}");
+    folder.file("howdah.toml", text)
+}
+
+/// Lets the link of `slow` lead to a release.
+fn deploy(folder: &Folder, release: &str) {
+    let next = folder.path().join("next");
+    symlink(format!("releases/{release}"), &next).unwrap();
+    std::fs::rename(next, folder.path().join("current")).unwrap();
+}
+
+/// A site's owner changes the link to his document root right before a reload, or so long before
+/// that a generation for the new release starts already.
+#[test]
+fn a_reload_does_not_wait_for_a_new_release_with_which_php_hangs() {
+    if !has_php() {
+        return;
+    }
+    for is_noticed in [false, true] {
+        let folder = Folder::new();
+        deploy(&folder, "1");
+        let file = configure_releases(&folder, "100M");
+        let server = Setup::config(&file).start();
+        assert_eq!(get(&server, "slow").text(), "1");
+        configure_releases(&folder, "101M");
+        deploy(&folder, "2");
+        if is_noticed {
+            server.wait_for_log("leads to");
+        }
+        let (code, told, errors) =
+            Setup::with(&["reload", "--config", file.to_str().unwrap()]).run();
+        assert_eq!(code, Some(0), "{told}{errors}");
+        let log = server.log();
+        assert!(log.contains("it was not ready in time ("), "{log}");
+        assert!(!log.contains("it was not ready in time (60 s)"), "{log}");
+        assert!(!log.contains("PHP for site slow was not ready in time"), "{log}");
+        assert_eq!(get(&server, "quick").text(), "101M");
+        assert_eq!(get(&server, "slow").text(), "1", "the former release goes on");
+        // The release is tried again.
+        std::fs::remove_file(folder.path().join("releases/2/hold")).unwrap();
+        let (code, told, errors) =
+            Setup::with(&["reload", "--config", file.to_str().unwrap()]).run();
+        assert_eq!(code, Some(0), "{told}{errors}");
+        wait_until("the new release is served", || get(&server, "slow").text() == "2");
+        server.stop();
+    }
 }

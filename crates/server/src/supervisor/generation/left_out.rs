@@ -65,15 +65,17 @@ impl Generation {
     /// Ends the zygotes in which PHP has not started in time, so that their pools are left out.
     /// Returns `false` if the generation cannot do without them.
     pub(in crate::supervisor) fn give_up_late_pools(&mut self) -> bool {
-        self.late_at = None;
+        let is_early = self.late_at.take().is_some_and(|at| Instant::now() >= at);
         let late: Vec<usize> =
             (0..self.pools.len()).filter(|pool| !self.pools[*pool].is_settled()).collect();
         let may = (1..self.planned).contains(&late.len())
             && late.iter().all(|position| self.may_do_without(*position));
         if may {
             self.phase = GenerationPhase::Starting { until: Instant::now() + START_TIMEOUT };
-            let late = self.pools.iter_mut().filter(|pool| !pool.is_settled());
-            late.for_each(PoolProcesses::give_up_start);
+            for pool in self.pools.iter_mut().filter(|pool| !pool.is_settled()) {
+                let own = self.patience.get(&pool.name).filter(|_| is_early);
+                pool.give_up_start(own.copied().unwrap_or(START_TIMEOUT));
+            }
         }
         may
     }

@@ -1,5 +1,7 @@
 //! Ends the processes of a pool: in order, or at once.
 
+use std::time::Duration;
+
 use howdah_ipc::control::ToZygote;
 use howdah_sys::signal::SIGKILL;
 
@@ -42,10 +44,11 @@ impl PoolProcesses {
         }
     }
 
-    /// Kills the zygote, in which PHP has not started in time.
-    pub(in crate::supervisor) fn give_up_start(&mut self) {
+    /// Kills the zygote, in which PHP has not started within `time`.
+    pub(in crate::supervisor) fn give_up_start(&mut self, time: Duration) {
         if let Some(zygote) = &mut self.zygote {
-            zygote.failed.get_or_insert_with(|| "it was not ready in time".to_owned());
+            let why = || format!("it was not ready in time ({} s)", time.as_secs());
+            zygote.failed.get_or_insert_with(why);
         }
         self.kill_zygote();
     }
