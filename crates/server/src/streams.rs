@@ -37,7 +37,7 @@ use http::Response;
 use http::request::Parts;
 
 pub(crate) use self::exchange::serve;
-pub(crate) use self::open::{OpenRequest, OpenRequests};
+pub(crate) use self::open::{OpenRequest, OpenRequests, TOO_MUCH};
 pub(crate) use self::pace::Pace;
 pub(crate) use self::priorities::{PriorityUpdates, ResponsePriority, TooManyUpdates};
 pub(crate) use self::sink_place::SinkPlace;

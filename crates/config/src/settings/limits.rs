@@ -13,8 +13,8 @@ section! {
         /// Connections open at once, over all listeners. At the limit, those that have been idle
         /// for longest are closed; where none is idle, new ones wait in the kernel's queue, which
         /// the error log says. The limit of open files (`ulimit -n`) may make the number lower,
-        /// which the error log says, too. What it leaves besides is shared by temporary files and
-        /// connections to upstreams.
+        /// which the error log says, too. What it leaves besides is shared by files that are being
+        /// sent, temporary files and connections to upstreams.
         connections ("connections"): usize as AtLeast<usize, 1> = 16_384,
             "Holds 10,000 idle browsers with room to spare, in a few dozen megabytes.";
         /// Connections of one client at once. For a further one, its own one that has been idle for
@@ -120,8 +120,10 @@ section! {
         /// 4 KB over HTTP/2 and HTTP/3, of requests and of responses, count as well where it is
         /// 1 MB or more; beyond it such a request is given up. As many requests of the client may
         /// be open, over all its connections of HTTP/2 and HTTP/3, as it has 16 KB, and at least
-        /// 1,024; further ones are refused, and the client may send them again. Content of requests
-        /// counts from 4 KB on; beyond it content is kept in temporary files, whatever its length.
+        /// 1,024; further ones are refused, and the client may send them again. These connections
+        /// themselves may take four times as much, at least 64 MB, at 48 KB for each; beyond it the
+        /// client's longest idle ones end. Content of requests counts from 4 KB on; beyond it
+        /// content is kept in temporary files, whatever its length.
         client_memory ("client_memory"): usize as Size<usize> = 16 << 20,
             "256 responses of 64 KB, or 1,024 requests that wait. A client that opens thousands \
              of streams and reads none of them takes twice as much at most.";

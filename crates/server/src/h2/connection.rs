@@ -28,7 +28,7 @@ use crate::front::Thread;
 use crate::log::Level;
 use crate::net::{Peer, TimedTransport, Transport, Watch, task_waker};
 use crate::observe::LIBRARY;
-use crate::streams::{OpenRequests, PriorityUpdates};
+use crate::streams::{OpenRequests, PriorityUpdates, TOO_MUCH};
 
 /// Requests that were refused because the client has too many open, and whose refusals it does not
 /// read. Beyond them its connection is closed: the library holds each of them.
@@ -110,6 +110,10 @@ pub(crate) async fn serve<T: Transport>(
         open: Rc::new(OpenRequests::new(task, account)),
         updates: PriorityUpdates::new(thread.config().http2.streams),
     });
+    if !shared.open.count_connection(&thread, &watch) {
+        thread.counters().count_limit("http2", "client_memory");
+        return shared.say(&format!("HTTP/2 connection closed: {TOO_MUCH}"));
+    }
     let Some(frames) = shake_hands(&thread, &wire, &watch).await else {
         return;
     };

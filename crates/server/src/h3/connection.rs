@@ -27,7 +27,7 @@ use super::transport::{Newest, QuicTransport, TransportFacts};
 use crate::front::Thread;
 use crate::log::Level;
 use crate::net::{Peer, Watch, task_waker};
-use crate::streams::OpenRequests;
+use crate::streams::{OpenRequests, TOO_MUCH};
 
 /// The largest `header_list`. The library has no room for more fields than fit into 768 KiB, and
 /// panics.
@@ -105,6 +105,12 @@ pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer:
         open: Rc::new(OpenRequests::new(task.clone(), account)),
         task,
     });
+    if !shared.open.count_connection(&thread, &watch) {
+        thread.counters().count_limit("http3", "client_memory");
+        shared.say(&format!("HTTP/3 connection closed: {TOO_MUCH}"));
+        let code = Code::H3_EXCESSIVE_LOAD.value();
+        return connection.close(VarInt::from_u64(code).unwrap_or(VarInt::MAX), b"");
+    }
     let transport = QuicTransport::new(connection.clone(), accepted);
     // The crate ends the connection without an error when this is dropped.
     let mut served = None;

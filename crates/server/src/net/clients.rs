@@ -18,6 +18,7 @@ use howdah_config::{Config, Count, Rate};
 
 pub(crate) use self::held_memory::{FilterMemory, HeldMemory};
 pub(crate) use self::open_streams::ClientStreams;
+use self::open_streams::StreamAccount;
 use super::deadline::ClientTag;
 
 /// Connections that no client is refused because of `"auto"`, where the server may have many more.
@@ -92,8 +93,9 @@ struct Shard {
 #[derive(Debug, Default)]
 struct ClientConnections {
     count: usize,
-    /// The requests that the client has open. `None` until a connection may have several.
-    streams: Option<Arc<AtomicUsize>>,
+    /// The requests that the client has open, and the memory of the connections that may have
+    /// several. `None` until there is such a connection.
+    streams: Option<Arc<StreamAccount>>,
 }
 
 /// The network of a client: its address with zeros behind the prefix.

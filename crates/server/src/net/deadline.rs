@@ -32,6 +32,8 @@ pub(crate) struct DeadlineWatches {
     /// A client without an idle connection, and the time of the look, in milliseconds of the coarse
     /// clock.
     busy_client: Cell<(Option<ClientTag>, u64)>,
+    /// The same of connections over HTTP/2 and HTTP/3.
+    busy_with_streams: Cell<(Option<ClientTag>, u64)>,
 }
 
 /// A number for a client's network. Two clients may have the same one.
@@ -49,6 +51,8 @@ pub(crate) struct Watch {
     idle: Cell<bool>,
     /// The client of the connection; `None` for a proxy's.
     client: Cell<Option<ClientTag>>,
+    /// The connection is one over HTTP/2 or HTTP/3.
+    has_streams: Cell<bool>,
     /// The connection brings no request beside those that it has brought, once its thread drains.
     last: Cell<bool>,
     /// The next sweep wakes the connection, whatever its deadline.
@@ -61,6 +65,7 @@ impl DeadlineWatches {
         DeadlineWatches {
             all: RefCell::new(Vec::new()),
             busy_client: Cell::new((None, 0)),
+            busy_with_streams: Cell::new((None, 0)),
         }
     }
 
@@ -72,6 +77,7 @@ impl DeadlineWatches {
             armed: Cell::new(0),
             idle: Cell::new(false),
             client: Cell::new(None),
+            has_streams: Cell::new(false),
             last: Cell::new(false),
             looks_again: Cell::new(false),
             waker: RefCell::new(Some(waker)),
@@ -124,7 +130,7 @@ impl DeadlineWatches {
     /// Wakes up to `most` idle connections as if their deadline had passed, those first that have
     /// been idle for longest, none that has been so only for a moment. Returns their number.
     pub(crate) fn expire_longest_idle(&self, most: usize) -> usize {
-        self.expire_longest_idle_at(None, most, coarse_milliseconds())
+        self.expire_longest_idle_at(|_| true, most, coarse_milliseconds())
     }
 
     /// Wakes the one of the client's connections that has been idle for longest, as if its deadline
@@ -136,25 +142,47 @@ impl DeadlineWatches {
     }
 
     fn expire_longest_idle_of_at(&self, client: ClientTag, now: u64) -> bool {
-        let (busy, since) = self.busy_client.get();
-        if busy == Some(client) && now.saturating_sub(since) < FRESH.as_millis() as u64 {
-            return false;
-        }
-        let is_found = self.expire_longest_idle_at(Some(client), 1, now) > 0;
-        if !is_found {
-            self.busy_client.set((Some(client), now));
-        }
-        is_found
+        let is_of = |watch: &Watch| watch.client.get() == Some(client);
+        self.unless_busy(&self.busy_client, client, (is_of, 1), now) > 0
     }
 
-    /// `client`: of this one only.
-    fn expire_longest_idle_at(&self, client: Option<ClientTag>, most: usize, now: u64) -> usize {
+    /// Does the same as [`expire_longest_idle_of`](DeadlineWatches::expire_longest_idle_of) to up
+    /// to `most` of the client's connections over HTTP/2 and HTTP/3. Returns their number.
+    pub(crate) fn expire_longest_idle_with_streams(&self, client: ClientTag, most: usize) -> usize {
+        let is_of = |watch: &Watch| watch.has_streams.get() && watch.client.get() == Some(client);
+        self.unless_busy(&self.busy_with_streams, client, (is_of, most), coarse_milliseconds())
+    }
+
+    fn unless_busy(
+        &self,
+        known: &Cell<(Option<ClientTag>, u64)>,
+        client: ClientTag,
+        (counts, most): (impl Fn(&Watch) -> bool, usize),
+        now: u64,
+    ) -> usize {
+        let (busy, since) = known.get();
+        if busy == Some(client) && now.saturating_sub(since) < FRESH.as_millis() as u64 {
+            return 0;
+        }
+        let found = self.expire_longest_idle_at(counts, most, now);
+        if found == 0 {
+            known.set((Some(client), now));
+        }
+        found
+    }
+
+    /// `counts`: of those only.
+    fn expire_longest_idle_at(
+        &self,
+        counts: impl Fn(&Watch) -> bool,
+        most: usize,
+        now: u64,
+    ) -> usize {
         let fresh = now.saturating_sub(FRESH.as_millis() as u64);
         let mut idle: Vec<(u64, Rc<Watch>)> = Vec::new();
         for watch in self.all.borrow().iter().filter_map(Weak::upgrade) {
             let waits = watch.idle.get() && !watch.is_disarmed() && !watch.is_expired();
-            let counts = client.is_none() || watch.client.get() == client;
-            if waits && counts && watch.armed.get() <= fresh {
+            if waits && counts(&watch) && watch.armed.get() <= fresh {
                 idle.push((watch.armed.get(), watch));
             }
         }
@@ -199,6 +227,11 @@ impl Watch {
     /// Tells whose connection it is.
     pub(crate) fn set_client(&self, client: Option<ClientTag>) {
         self.client.set(client);
+    }
+
+    /// Notes that the connection is one over HTTP/2 or HTTP/3.
+    pub(crate) fn set_has_streams(&self) {
+        self.has_streams.set(true);
     }
 
     /// Sets whether the connection has brought its last request, should its thread drain.
@@ -282,6 +315,26 @@ mod tests {
     }
 
     #[test]
+    fn only_connections_with_streams_end_for_others_with_streams() {
+        let watches = DeadlineWatches::new();
+        let all: Vec<Rc<Watch>> = (0..6)
+            .map(|number| {
+                let watch = watches.add(Waker::noop().clone());
+                watch.set_client(Some(number / 3));
+                watch.set_idle(true);
+                watch.arm_at(1, Duration::from_secs(600));
+                watch
+            })
+            .collect();
+        assert_eq!(watches.expire_longest_idle_with_streams(1, 10), 0);
+        [0, 1, 4].map(|number: usize| all[number].set_has_streams());
+        assert_eq!(watches.expire_longest_idle_with_streams(0, 10), 2);
+        assert!(all[0].is_expired() && all[1].is_expired());
+        assert!(all[2..].iter().all(|watch| !watch.is_expired()));
+        assert_eq!(watches.expire_longest_idle_with_streams(1, 10), 0, "a moment ago none had any");
+    }
+
+    #[test]
     fn the_longest_idle_are_closed_first() {
         let watches = DeadlineWatches::new();
         let all: Vec<Rc<Watch>> = (0..10)
@@ -294,14 +347,14 @@ mod tests {
             })
             .collect();
         let expired = || -> Vec<usize> { (0..10).filter(|at| all[*at].is_expired()).collect() };
-        assert_eq!(watches.expire_longest_idle_at(None, 1, 16_000), 1);
+        assert_eq!(watches.expire_longest_idle_at(|_| true, 1, 16_000), 1);
         assert_eq!(expired(), [8]);
         // The one that has waited for a second, and none of those that have only begun to wait.
-        assert_eq!(watches.expire_longest_idle_at(None, 100, 16_000), 1);
+        assert_eq!(watches.expire_longest_idle_at(|_| true, 100, 16_000), 1);
         assert_eq!(expired(), [6, 8]);
-        assert_eq!(watches.expire_longest_idle_at(None, 100, 70_000), 3);
+        assert_eq!(watches.expire_longest_idle_at(|_| true, 100, 70_000), 3);
         assert_eq!(expired(), [0, 2, 4, 6, 8]);
-        assert_eq!(watches.expire_longest_idle_at(None, 100, 70_000), 0);
+        assert_eq!(watches.expire_longest_idle_at(|_| true, 100, 70_000), 0);
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use crate::net::ClientStreams;
+use crate::front::Thread;
+use crate::net::{ClientStreams, Watch};
 
 /// Counts the requests of a connection whose tasks have not ended, also in the client's account.
 #[derive(Debug)]
@@ -17,6 +18,10 @@ pub(crate) struct OpenRequests {
     account: Option<ClientStreams>,
     /// The number in the account: all but one.
     counted: Cell<usize>,
+    /// The most that there were at a time.
+    most: Cell<u64>,
+    /// The memory of the connection in the account.
+    memory: Cell<usize>,
     /// The connection's task, which wakes when nothing is left.
     task: Waker,
 }
@@ -32,15 +37,39 @@ impl OpenRequests {
             unsent: Cell::new(0),
             account,
             counted: Cell::new(0),
+            most: Cell::new(0),
+            memory: Cell::new(0),
             task,
         }
+    }
+
+    /// Counts the connection in the client's account. Where that has no room, connections of the
+    /// client end that have waited for a request for longest. Returns `false` where there are none.
+    pub(crate) fn count_connection(&self, thread: &Thread, watch: &Watch) -> bool {
+        let Some(account) = &self.account else {
+            return true;
+        };
+        watch.set_has_streams();
+        let memory = ClientStreams::connection(0);
+        let end_some = || {
+            thread
+                .watches()
+                .expire_longest_idle_with_streams(account.tag(), account.recycled())
+        };
+        let is_counted =
+            account.hold_connection(0, memory) || account.replace_connection(memory, end_some);
+        if is_counted {
+            self.memory.set(memory);
+        }
+        is_counted
     }
 
     /// Counts a request. `None`: the client has as many as it may have.
     pub(crate) fn begin(self: &Rc<OpenRequests>) -> Option<OpenRequest> {
         self.count.set(self.count.get() + 1);
-        if !self.count_in_account() {
+        if !self.count_in_account() || !self.count_memory() {
             self.count.set(self.count.get() - 1);
+            self.count_in_account();
             return None;
         }
         Some(OpenRequest(Rc::clone(self)))
@@ -89,6 +118,27 @@ impl OpenRequests {
     }
 }
 
+impl OpenRequests {
+    /// Counts what the connection keeps because it has more requests at a time than ever before.
+    /// Returns `false` where the account has no room for that.
+    #[inline]
+    fn count_memory(&self) -> bool {
+        let count = self.count.get();
+        if count <= self.most.get() {
+            return true;
+        }
+        let (former, memory) = (self.memory.get(), ClientStreams::connection(count));
+        if let Some(account) = self.account.as_ref().filter(|_| former > 0 && memory > former) {
+            if !account.hold_connection(former, memory) {
+                return false;
+            }
+            self.memory.set(memory);
+        }
+        self.most.set(count);
+        true
+    }
+}
+
 impl OpenRequest {
     /// Ends a request whose response the protocol's library may not have sent.
     pub(crate) fn end_unsent(self) {
@@ -110,9 +160,14 @@ impl Drop for OpenRequests {
     fn drop(&mut self) {
         if let Some(account) = &self.account {
             account.hold(self.counted.get(), 0);
+            account.hold_connection(self.memory.get(), 0);
         }
     }
 }
+
+/// The reason why a connection is closed at its beginning.
+pub(crate) const TOO_MUCH: &str = "the client's connections of HTTP/2 and HTTP/3 take as much \
+    memory as `client_memory` allows, and none is idle";
 
 #[cfg(test)]
 mod tests {

@@ -2,10 +2,12 @@
 
 use super::client::Http2;
 use super::frames::{
-    DATA, END_HEADERS, END_STREAM, Frames, HEADERS, RST_STREAM, WINDOW_UPDATE, field, get, head,
+    DATA, END_HEADERS, END_STREAM, Frames, GOAWAY, HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE,
+    field, frame, get, head,
 };
-use crate::site::{Options, Site};
+use crate::site::{Options, Site, TAKES_PROXY, far_limits};
 use crate::support::{has_php, wait_until};
+use crate::wire::Wire;
 
 /// Bytes of each response: one that its worker is rid of at once.
 const LENGTH: u32 = 60_000;
@@ -219,4 +221,49 @@ fn requests_that_a_client_leaves_open_are_refused_where_its_share_of_memory_is_u
             }
         })
     });
+}
+
+/// Connections of one client that fit into the memory of its connections, and of a few more.
+const FITTING: usize = 1365;
+const FURTHER: usize = 200;
+
+#[test]
+fn a_client_with_very_many_connections_loses_those_that_are_idle_for_longest() {
+    let config = format!(
+        "listen = [\"127.0.0.1:0\", {TAKES_PROXY}]\ncontrol = \"control\"\nthreads = 1\n[limits]\n\
+         client_memory = \"16M\"\nkeep_alive_timeout = \"1h\"\nhead_timeout = \"1h\"\n{}\
+         [log]\naccess = \"off\"\n[[site]]\nroot = \"public\"\nphp = false\n",
+        far_limits("keep_alive_timeout head_timeout")
+    );
+    let site = Site::configured(&[("a.txt", "content")], &config);
+    // Another client's connection.
+    let mut other = site.connect_as([192, 0, 2, 9]);
+    let ask_as_other = |other: &mut Wire, stream| {
+        let request = frame(HEADERS, END_STREAM | END_HEADERS, stream, &get("/a.txt"));
+        other.send(request);
+        assert!(other.until("content").ends_with(b"content"));
+    };
+    other.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    other.send(frame(SETTINGS, 0, 0, b""));
+    ask_as_other(&mut other, 1);
+    let connect = |number: usize| {
+        let mut frames = Frames::connect(&site, &[]);
+        assert!(frames.next_of(SETTINGS).is_some(), "number {number}: {}", site.server.log());
+        frames
+    };
+    let mut many: Vec<Frames> = (0..FITTING).map(connect).collect();
+    assert_eq!(site.connections(), FITTING + 1);
+    // None that is idle only for a moment is closed.
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    many.extend((0..FURTHER).map(connect));
+    wait_until("the first ones are closed", || site.connections() <= FITTING + 1);
+    assert!(many[0].next_of(GOAWAY).is_some());
+    let last = many.last_mut().unwrap();
+    last.send_get(1, "/a.txt");
+    assert!(last.next_of(HEADERS).is_some());
+    ask_as_other(&mut other, 3);
+    // Those that are left stay: half of a sixty-fourth has ended beyond what was needed.
+    assert!(site.connections() > FITTING - 64, "{}", site.connections());
+    drop(many);
+    wait_until("all have ended", || site.connections() == 1);
 }
