@@ -232,6 +232,55 @@ function attack_processes(): void
     }
 }
 
+/**
+ * Starts a process that outlives the request and is the upstream of site A. Each connection gets
+ * what `$piece` returns for its request and the number of the turn, again and again, as long as it
+ * is there; null ends the connection.
+ */
+function serve_as_upstream(callable $piece): void
+{
+    $path = upstream();
+    @unlink($path);
+    $backlog = stream_context_create(['socket' => ['backlog' => 1_000]]);
+    $listener = stream_socket_server("unix://$path", $number, $text,
+        STREAM_SERVER_BIND | STREAM_SERVER_LISTEN, $backlog);
+    chmod($path, 0777);
+    if (pcntl_fork() !== 0) {
+        return;
+    }
+    posix_setsid();
+    stream_set_blocking($listener, false);
+    $connections = [];
+    for ($until = microtime(true) + 60; microtime(true) < $until;) {
+        while (($new = @stream_socket_accept($listener, 0)) !== false) {
+            stream_set_blocking($new, false);
+            $connections[] = [$new, '', 0];
+        }
+        foreach ($connections as $number => [$connection, $request, $turn]) {
+            $request .= $read = (string) @fread($connection, 100_000);
+            $connections[$number][1] = $request;
+            if (!str_contains($request, "\r\n\r\n")) {
+                $bytes = '';
+            } else {
+                $bytes = $piece($request, $turn);
+                $connections[$number][2]++;
+            }
+            $is_over = $bytes === null || ($read === '' && feof($connection));
+            if ($is_over || ($bytes !== '' && @fwrite($connection, $bytes) === false)) {
+                unset($connections[$number]);
+            }
+        }
+        usleep($connections ? 10 : 1000);
+    }
+    posix_kill(getmypid(), SIGKILL);
+}
+
+/** The socket of site A's upstream. */
+function upstream(): string
+{
+    return realpath(LOOT) . '/upstream.sock';
+}
+
 if (isset($_GET['prepare'])) {
     // Functions of the attack's file are known before this file is included.
     if (function_exists('prepare')) {

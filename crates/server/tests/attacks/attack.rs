@@ -17,6 +17,10 @@ pub struct Attack {
     pub owns_home: bool,
     /// The processes that site A's pool may have; `None` for the usual limit.
     pub pids: Option<u64>,
+    /// Rules of site A may hand requests on to a socket that the attack makes.
+    pub has_upstream: bool,
+    /// Site A has a preload script, which hangs once the attack has made the file `hold`.
+    pub has_preload: bool,
     /// The pools must have shared memory of their own, which not every machine allows.
     pub needs_own_memory: bool,
 }
@@ -57,6 +61,8 @@ impl Attack {
             default_user: false,
             owns_home: false,
             pids: None,
+            has_upstream: false,
+            has_preload: false,
             needs_own_memory: false,
         }
     }
@@ -65,6 +71,20 @@ impl Attack {
     /// the machine's.
     pub const fn on_own_memory(mut self) -> Attack {
         self.needs_own_memory = true;
+        self
+    }
+
+    /// Lets rules of site A hand requests on to the socket `upstream.sock` beside what it has found
+    /// out.
+    pub const fn with_upstream(mut self) -> Attack {
+        self.has_upstream = true;
+        self
+    }
+
+    /// Gives site A a preload script, which hangs once the attack has made the file `hold` beside
+    /// what it has found out.
+    pub const fn with_preload(mut self) -> Attack {
+        self.has_preload = true;
         self
     }
 

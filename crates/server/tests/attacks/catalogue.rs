@@ -57,6 +57,10 @@ attacks! {
     large_rules: Attack::new("large-rules", Script(3));
     costly_listing: Attack::new("costly-listing", Script(4));
     costly_filters: Attack::new("costly-filters", Script(4));
+    many_preferences: Attack::new("many-preferences", Script(4));
+    many_variables: Attack::new("many-variables", Script(4));
+    connection_fields: Attack::new("connection-fields", Script(3)).with_upstream();
+    pieces: Attack::new("pieces", Script(3)).with_upstream();
     distinct_names: Attack::new("distinct-names", Script(4));
     passwords: Attack::new("passwords", Client);
     slow_readers: Attack::new("slow-readers", Client);
@@ -64,6 +68,7 @@ attacks! {
     request_flood: Attack::new("request-flood", Client);
     block_doorbells: Attack::new("block-doorbells", Script(2)).with_own_visitors();
     garbage_in_sockets: Attack::new("garbage-in-sockets", Script(3));
+    hanging_preload: Attack::new("hanging-preload", Script(1)).with_preload();
     stop_own_pool: Attack::new("stop-own-pool", Script(1)).with_own_visitors();
     fork: Attack::new("fork", Script(3)).with_own_visitors();
     survive: Attack::new("survive", Script(1));

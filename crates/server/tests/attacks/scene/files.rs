@@ -57,6 +57,9 @@ pub(super) fn furnish(folder: &Folder, attack: &Attack, users: &Users) {
         let copy = folder.file(&format!("a/public/{name}"), fs::read(&file).unwrap());
         own(&copy, attacker, 0o644);
     }
+    if attack.has_preload {
+        own(&folder.file("a/public/preload.php", PRELOAD), attacker, 0o644);
+    }
     let source = attack::folder().join(format!("{}.c", attack.name));
     match attack.means {
         Means::Library(_) => compile(&source, &loot.join("library.so"), &[]),
@@ -86,17 +89,31 @@ pub(super) fn configuration(folder: &Folder, attack: &Attack, users: &Users) -> 
     } else {
         String::new()
     };
+    let preload = match attack.has_preload {
+        true => {
+            let script = folder.path().join("a/public/preload.php");
+            format!(", \"opcache.preload\" = \"{}\"", script.display())
+        }
+        false => String::new(),
+    };
+    let upstreams = match attack.has_upstream {
+        true => {
+            let socket = folder.path().join("a/loot/upstream.sock");
+            format!("upstreams = [\"unix:{}|http://app\"]\n", socket.display())
+        }
+        false => String::new(),
+    };
     // The server itself must hold. The sandbox, and a `/proc` without other processes, would keep
     // most attacks from beginning; their own tests are in `processes/isolation`.
     let text = format!(
         "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\nthreads = 2\n\
          [limits]\ndrain_timeout = \"3s\"\nspill_total = \"1G\"\n[log]\naccess = \"off\"\n\
          [[site]]\nname = \"a\"\nhosts = [\"a.example\"]\nroot = \"a/public\"\n\
-         [site.php]\n{user}{pids}mode = \"static\"\nworkers = 4\npcntl = true\n\
+         {upstreams}[site.php]\n{user}{pids}mode = \"static\"\nworkers = 4\npcntl = true\n\
          request_timeout = \"5s\"\nrequest_terminate_timeout = \"5s\"\nqueue_timeout = \"2s\"\n\
          state_dir = \"a/state\"\n\
          sandbox = \"off\"\nhide_processes = false\nprivate_tmp = false\nshm_size = \"8M\"\n\
-         admin_ini = {{ \"ffi.enable\" = \"1\"{extension} }}\n\
+         admin_ini = {{ \"ffi.enable\" = \"1\"{extension}{preload} }}\n\
          [[site]]\nname = \"b\"\nhosts = [\"b.example\"]\nroot = \"b/public\"\n\
          [site.php]\nuser = \"{b}\"\nmode = \"static\"\nworkers = 4\nqueue_timeout = \"2m\"\n\
          request_timeout = \"2m\"\n\
@@ -106,6 +123,10 @@ pub(super) fn configuration(folder: &Folder, attack: &Attack, users: &Users) -> 
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     file
 }
+
+/// Hangs while the file `hold` is there.
+const PRELOAD: &str = "<?php while (file_exists(__DIR__ . '/../loot/hold')) { usleep(10000); \
+                       clearstatcache(); }";
 
 /// Site B's password file: `visitor` with `correct horse`, bcrypt with cost 5.
 const PASSWORDS: &str = "visitor:$2y$05$oAT0ojR1BD0FgV9c9PeeiO462Ar1Y4nJWESquoKubOiI6G8goIcYK\n";
