@@ -327,7 +327,7 @@ mod tests {
             })
             .collect();
         assert_eq!(watches.expire_longest_idle_with_streams(1, 10), 0);
-        [0, 1, 4].map(|number: usize| all[number].set_has_streams());
+        [0, 1, 4_usize].iter().for_each(|number| all[*number].set_has_streams());
         assert_eq!(watches.expire_longest_idle_with_streams(0, 10), 2);
         assert!(all[0].is_expired() && all[1].is_expired());
         assert!(all[2..].iter().all(|watch| !watch.is_expired()));

@@ -159,4 +159,29 @@ mod tests {
         drop(connections);
         assert!(clients.streams(one).is_none());
     }
+
+    #[test]
+    fn connections_have_memory_of_their_own_and_replace_those_that_end() {
+        let text = "[limits]\nclient_memory = \"16M\"\n[[site]]\nroot = \"/srv\"\nphp = false\n";
+        let clients = Clients::new(&Config::parse(text, "test.toml").expect("it is right"));
+        let client = "192.0.2.1".parse().expect("an address");
+        let _connection = clients.connect(client, 0, 100).expect("there is room");
+        let account = clients.streams(client).expect("it is counted");
+        let memory = ClientStreams::connection(0);
+        let fitting = (0..2000).take_while(|_| account.hold_connection(0, memory)).count();
+        assert_eq!((fitting, account.connections()), (1365, 4095));
+        assert!(account.hold(0, 1024), "open requests have their own");
+        assert!(!account.replace_connection(memory, || 0), "none is idle");
+        // Three are about to end, so three may begin.
+        assert!(account.replace_connection(memory, || 3));
+        for _ in 0..2 {
+            assert!(account.replace_connection(memory, || unreachable!("one is expected")));
+        }
+        assert!(!account.replace_connection(memory, || 0));
+        assert_eq!(account.connections(), 4095 + 3 * memory);
+        assert!(!account.hold_connection(memory, ClientStreams::connection(100)));
+        assert!(account.hold_connection(1000 * memory, 0));
+        assert!(account.hold_connection(memory, ClientStreams::connection(100)));
+        assert_eq!(account.connections(), 368 * memory + 10);
+    }
 }
