@@ -424,9 +424,10 @@ mod tests {
 
     #[test]
     fn a_child_drops_no_descriptor_of_its_parent() {
+        use std::cell::RefCell;
         use std::os::fd::OwnedFd;
         thread_local! {
-            static OWNED: std::cell::RefCell<Vec<OwnedFd>> = const { std::cell::RefCell::new(Vec::new()) };
+            static OWNED: RefCell<Vec<OwnedFd>> = const { RefCell::new(Vec::new()) };
         }
         let ended = in_copy(|| {
             let (reader, writer) = io::pipe().unwrap();

@@ -38,7 +38,8 @@ impl Sites {
         folder.file("shop/busy.html", "busy");
         let site = |name: &str| {
             format!(
-                "[[site]]\nname = \"{name}\"\nhosts = [\"{name}\"]\nroot = \"{name}\"\nphp = false\n"
+                "[[site]]\nname = \"{name}\"\nhosts = [\"{name}\"]\nroot = \"{name}\"\n\
+                 php = false\n"
             )
         };
         let text = format!(

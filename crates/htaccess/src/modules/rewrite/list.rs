@@ -90,7 +90,7 @@ impl RewriteRules {
         }
     }
 
-    /// Returns whether there are so many rules that those which may match are looked up.
+    /// Returns whether there are enough rules for a look-up of those that may match.
     pub fn are_many(&self) -> bool {
         self.len() >= FEWEST
     }

@@ -1,5 +1,5 @@
-//! What a client takes with its connections of HTTP/2 and HTTP/3: the requests that it has open at a
-//! time over all of them, and the memory of the connections themselves.
+//! The requests that a client has open at a time, over all its connections of HTTP/2 and HTTP/3,
+//! and the memory of the connections themselves.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -19,8 +19,8 @@ impl Supervisor {
         }
     }
 
-    /// Gives up what is prepared for a new release, and its generation if that has no front yet. The
-    /// generation that serves keeps its zygotes that stand by.
+    /// Gives up what is prepared for a new release, and its generation if that has no front yet.
+    /// The generation that serves keeps its zygotes that stand by.
     pub(super) fn abandon_new_release(&mut self) {
         self.preparation.take_if(|one| one.cause == ChangeCause::NewRelease);
         if self.abandon(&[ChangeCause::NewRelease]).is_some() {
