@@ -47,6 +47,8 @@ pub(crate) struct Watch {
     armed: Cell<u64>,
     /// The connection waits for a request: it may be closed at any time without loss.
     idle: Cell<bool>,
+    /// The connection is closed once it waits for a request, to make room.
+    dismissed: Cell<bool>,
     /// The client of the connection; `None` for a proxy's.
     client: Cell<Option<ClientTag>>,
     /// The connection brings no request beside those that it has brought, once its thread drains.
@@ -71,6 +73,7 @@ impl DeadlineWatches {
             expired: Cell::new(false),
             armed: Cell::new(0),
             idle: Cell::new(false),
+            dismissed: Cell::new(false),
             client: Cell::new(None),
             last: Cell::new(false),
             looks_again: Cell::new(false),
@@ -152,7 +155,7 @@ impl DeadlineWatches {
         let fresh = now.saturating_sub(FRESH.as_millis() as u64);
         let mut idle: Vec<(u64, Rc<Watch>)> = Vec::new();
         for watch in self.all.borrow().iter().filter_map(Weak::upgrade) {
-            let waits = watch.idle.get() && !watch.is_disarmed() && !watch.is_expired();
+            let waits = watch.idle.get() && !watch.is_disarmed() && !watch.is_dismissed();
             let counts = client.is_none() || watch.client.get() == client;
             if waits && counts && watch.armed.get() <= fresh {
                 idle.push((watch.armed.get(), watch));
@@ -212,8 +215,15 @@ impl Watch {
     }
 
     fn expire(&self) {
+        self.dismissed.set(true);
         self.expired.set(true);
         self.waker.borrow().iter().for_each(Waker::wake_by_ref);
+    }
+
+    /// Returns whether the connection is to be closed once it waits for a request, whichever of its
+    /// time limits that wait would have.
+    pub(crate) fn is_dismissed(&self) -> bool {
+        self.dismissed.get()
     }
 
     /// Returns whether the deadline has passed.
