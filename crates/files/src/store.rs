@@ -221,7 +221,7 @@ impl FileStore {
     /// what filters would make of it.
     ///
     /// # Errors
-    /// As [`answer`](FileStore::answer).
+    /// The errors of [`answer`](FileStore::answer).
     pub fn answer_in_manner(
         &mut self,
         request: &Request,
@@ -252,7 +252,7 @@ impl FileStore {
     /// this process may.
     ///
     /// # Errors
-    /// As [`answer`](FileStore::answer).
+    /// The errors of [`answer`](FileStore::answer).
     pub fn answer_for_script(
         &mut self,
         request: &Request,
