@@ -35,7 +35,7 @@ pub(crate) struct AwakeLimit {
     processors: usize,
     /// Nanoseconds that scripts took lately, each at most [`LONGEST_NOTED`]; an average.
     service: AtomicU32,
-    /// As `service`, without that bound.
+    /// The average of `service`, without that bound.
     wall: AtomicU32,
     /// Per mille of a script's time, without waiting for a processor, that it is on one; an
     /// average.
