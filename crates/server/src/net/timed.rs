@@ -236,7 +236,7 @@ impl<T: Transport> TimedTransport<T> {
         }
     }
 
-    /// Returns whether the client has closed its side. Has `context` woken when that changes.
+    /// Returns whether the client has closed its side. Wakes `context` when that changes.
     pub(crate) fn poll_closed(&self, context: &mut Context<'_>) -> bool {
         match self.transport.poll_peek(context) {
             Poll::Ready(Ok(0) | Err(_)) => true,
