@@ -66,7 +66,7 @@ pub struct StoreFigures {
     pub watched: usize,
     /// Entries that merged rules have copied.
     pub copies: usize,
-    /// Look-ups of a path. What is at a path is looked up once for a request.
+    /// Look-ups of a path. A path is looked up once for a request.
     pub lookups: u64,
     /// Entries loaded from the disk.
     pub loads: u64,
