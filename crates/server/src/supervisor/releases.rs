@@ -162,8 +162,7 @@ impl Release {
                 (due - now).as_secs() + 1
             ),
             ReleaseWait::Retired => {
-                "it waits until a former generation has ended; that generation still has requests"
-                    .to_owned()
+                "it waits until a former generation has ended, which still has requests".to_owned()
             }
         };
         let (root, real) = (self.root.display(), real.display());
