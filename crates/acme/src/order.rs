@@ -18,7 +18,8 @@ use crate::process::{Presented, Presenter};
 use crate::schedule::FailureKind;
 use crate::settings::{AcmeSettings, ChallengeKind};
 
-/// Time in which an authority must have checked a challenge, or have issued a certificate.
+/// Time in which an authority must have checked a challenge, or have issued a certificate. Then the
+/// order has failed, and the authority counts as not reached.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Bounds of the delay between two looks at an order.
 const TURN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));

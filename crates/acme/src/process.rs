@@ -25,12 +25,12 @@ use crate::schedule::{HeldCertificate, Moment, RenewalWindow, Schedule, Schedule
 use crate::settings::AcmeSettings;
 use crate::storage::{CertificateFolder, date};
 
-/// Time in which the front must answer a challenge.
+/// Time in which the front must answer a challenge. Then the order has failed.
 const FRONT_PATIENCE: Duration = Duration::from_secs(60);
 /// Names that visitors ask for and that were not looked at yet. Further ones are forgotten, and
 /// told again with a later visit.
 const MOST_DEMANDS: usize = 256;
-/// Bytes of a message of the supervisor.
+/// Bytes of a message of the supervisor. A longer one is malformed, and ends this process.
 const LONGEST_MESSAGE: usize = 4096;
 
 /// Runs until the supervisor closes its end of the channel.
@@ -366,7 +366,8 @@ fn look_up(
     (state, held)
 }
 
-/// Difference between two machines' clocks that is usual.
+/// Seconds by which two machines' clocks usually differ. A certificate whose validity begins later
+/// than that is reported: the clock of this machine is wrong.
 const CLOCK_TOLERANCE: u64 = 60;
 
 fn now(began: Instant) -> Moment {

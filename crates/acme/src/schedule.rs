@@ -23,24 +23,26 @@ pub use self::validity::{HeldCertificate, Moment, RenewalWindow, Validity};
 
 use self::random::Random;
 
-/// Orders under way at one authority at a time.
+/// Orders under way at one authority at a time. Further ones wait.
 pub const MOST_ORDERS: usize = 4;
-/// Questions for renewal information under way at a time.
+/// Questions for renewal information under way at a time. Further ones wait.
 const MOST_QUESTIONS: usize = 2;
 /// The longest wait between two looks at the calendar, which may be set at any time.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 /// The first delay after an authority could not be reached. It doubles with each failure.
 const FIRST_OUTAGE: Duration = Duration::from_secs(2);
-/// The longest delay between two attempts to reach an authority.
+/// The longest delay between two attempts to reach an authority. The delay stops doubling there.
 const LONGEST_OUTAGE: Duration = Duration::from_secs(15 * 60);
 /// Delays in minutes after an authority has refused a name, by the number of refusals. At most five
 /// orders of a name fail in an hour, which is Let's Encrypt's limit.
 const REFUSAL_DELAYS: [u64; 7] = [2, 10, 20, 30, 60, 180, 360];
-/// Bounds of the delay that an authority's rate limit asks for.
+/// Bounds of the delay that an authority's rate limit asks for. A shorter or longer delay is taken
+/// for the bound.
 const RATE_LIMIT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(7 * 86_400));
 /// The longest time for which the rate limit of one name delays the other names.
 const LONGEST_RATE_PAUSE: Duration = Duration::from_secs(10 * 60);
-/// Bounds of the delay between two questions for renewal information.
+/// Bounds of the delay between two questions for renewal information. A shorter or longer delay is
+/// taken for the bound.
 const QUESTION_DELAY: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(86_400));
 /// The delay after an authority has not answered a question for renewal information.
 const QUESTION_FAILED: Duration = Duration::from_secs(6 * 3600);

@@ -132,9 +132,9 @@ pub struct AnswerForm {
 /// The form in which a file is sent, where content codings are negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NegotiatedForm {
-    /// As it is, and there is no other form.
+    /// The file itself. There is no other form.
     Only,
-    /// As it is; another request may get another form.
+    /// The file itself. Another request may get another form.
     Varying,
     /// A file with that coding, in place of the file that is called the same without the ending.
     Coded(ContentCoding),

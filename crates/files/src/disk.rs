@@ -83,7 +83,7 @@ impl Disk {
     /// Counts names that were read of a folder.
     ///
     /// # Errors
-    /// As [`take_steps`](Disk::take_steps).
+    /// The errors of [`take_steps`](Disk::take_steps).
     pub(crate) fn take_names(&self, names: usize) -> Result<(), Obstacle> {
         self.take_steps((names as u64).div_ceil(NAMES_IN_A_STEP))
     }

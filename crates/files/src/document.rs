@@ -175,7 +175,7 @@ impl Document {
         self.content_type
     }
 
-    /// Returns the head of the plain 200 with the compressed content.
+    /// Returns the head of the plain 200, with the digest of the content.
     #[inline]
     pub(crate) fn representation(&self) -> &Rc<Representation> {
         &self.representation

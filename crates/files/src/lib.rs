@@ -1,8 +1,8 @@
 //! Static files: what is at a path, and the answer to a request for it.
 //!
 //! ```text
-//! DocumentPath ── FileStore::look ────> Look       for `site`, which resolves
-//! DocumentPath ── FileStore::answer ──> Answer     head as data, body in memory or in an open file
+//! DocumentPath ── FileStore::look ────> DocumentLook   for `site`, which resolves
+//! DocumentPath ── FileStore::answer ──> Answer         head as data, body in memory or in a file
 //! ```
 //!
 //! A [`FileStore`] belongs to one thread of the front. It keeps what it has opened, and for files

@@ -29,7 +29,7 @@ pub struct LinkedPath {
     pub laid: PathBuf,
     /// The part of [`LinkedPath::real`] that exists.
     pub known: PathBuf,
-    /// Why the rest is not known; `None` if the whole path exists.
+    /// The reason why the rest is not known. `None`: the whole path exists.
     pub missing: Option<String>,
 }
 
@@ -198,7 +198,7 @@ struct LinkOnWay {
     owner: u32,
     /// Its path, and the rest as it is written.
     laid: PathBuf,
-    /// As [`Walk::is_kept`].
+    /// The result of [`Walk::is_kept`].
     is_kept: bool,
 }
 

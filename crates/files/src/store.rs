@@ -66,7 +66,7 @@ pub struct StoreFigures {
     pub watched: usize,
     /// Entries that merged rules have copied.
     pub copies: usize,
-    /// Look-ups of a path. What is at a path is looked up once for a request.
+    /// Look-ups of a path. A path is looked up once for a request.
     pub lookups: u64,
     /// Entries loaded from the disk.
     pub loads: u64,
@@ -221,7 +221,7 @@ impl FileStore {
     /// what filters would make of it.
     ///
     /// # Errors
-    /// As [`answer`](FileStore::answer).
+    /// The errors of [`answer`](FileStore::answer).
     pub fn answer_in_manner(
         &mut self,
         request: &Request,
@@ -252,7 +252,7 @@ impl FileStore {
     /// this process may.
     ///
     /// # Errors
-    /// As [`answer`](FileStore::answer).
+    /// The errors of [`answer`](FileStore::answer).
     pub fn answer_for_script(
         &mut self,
         request: &Request,

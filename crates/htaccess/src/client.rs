@@ -290,7 +290,8 @@ impl PropertyValues {
 /// request.
 const MOST_FIELDS: usize = 8;
 
-/// The longest field, in bytes, that is kept to be compared.
+/// The longest field, in bytes, that is kept to be compared. A request whose directives read a
+/// longer one is evaluated each time.
 const LONGEST: usize = 512;
 
 /// Fields that identify a user: they are not kept, since no other user sends the same.

@@ -37,7 +37,7 @@ pub trait Host {
     /// Returns the content of a file of passwords or groups (AuthUserFile, AuthGroupFile).
     ///
     /// # Errors
-    /// As [`read`](Self::read), or the file is another site's.
+    /// The file cannot be read, or is another site's.
     fn read_passwords(&mut self, path: &[u8]) -> Result<Arc<[u8]>, PasswordFileError> {
         self.read(path).ok_or(PasswordFileError::Unreadable)
     }

@@ -16,7 +16,7 @@ use crate::layout::Geometry;
 use crate::packet::{PacketReader, PacketWriter, malformed};
 use crate::worker_set::WorkerSet;
 
-/// Largest number of bytes in one message.
+/// Largest number of bytes in one message. The receiver takes a longer one for malformed.
 pub const MOST_BYTES: usize = 256 * 1024;
 
 /// A number of the sources that both sides of the shared memory have to be built from.

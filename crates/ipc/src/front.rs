@@ -273,7 +273,7 @@ impl Front {
     /// Calls [`Front::enqueue`] and wakes a worker if one sleeps.
     ///
     /// # Errors
-    /// As for [`Front::enqueue`].
+    /// The errors of [`Front::enqueue`].
     pub fn submit(
         &self,
         slot: &Slot,

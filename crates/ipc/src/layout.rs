@@ -7,11 +7,12 @@ pub(crate) const SLOT: usize = 2 * LINE;
 /// Bytes of a page. Every area starts at a page boundary, therefore untouched areas use no memory.
 const PAGE: usize = 4096;
 
-/// Largest number of workers in a pool.
+/// Largest number of workers in a pool. A pool that asks for more gets this number.
 pub const MOST_WORKERS: usize = 1024;
-/// Largest number of slots in a pool.
+/// Largest number of slots in a pool. It is enough for four slots for each worker. A region with
+/// more is refused.
 pub const MOST_SLOTS: usize = 4096;
-/// Largest number of front threads.
+/// Largest number of front threads. A front that asks for more gets a region for this number.
 pub const MOST_THREADS: usize = 256;
 
 /// The sizes of a pool's region. The front chooses them and sends them to the zygote together with

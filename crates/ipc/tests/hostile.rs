@@ -204,7 +204,7 @@ fn submit(front: &Front, slot: &Slot) -> Result<(), Corrupt> {
     }
 }
 
-/// As the front reads a head, whatever it is.
+/// Reads any bytes as a head, in the way of the front.
 fn read_head(bytes: &[u8]) {
     let Some((prefix, rest)) = bytes.split_first_chunk() else {
         return;

@@ -149,7 +149,10 @@ impl<'c> PhpRequest<'c> {
             content_length: i64::try_from(self.request.body_length).unwrap_or(i64::MAX),
             time: self.request.time as f64 / 1e6,
             ini: raw::INI_AS_BEFORE,
-            status: self.request.status.into(),
+            status: match self.request.status {
+                0 => 200,
+                status => status.into(),
+            },
             collects_sessions: self.facts.collects_sessions.into(),
         }
     }

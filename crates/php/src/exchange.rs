@@ -55,9 +55,10 @@ pub struct ScriptRun {
     /// Nanoseconds that the script ran, also of one that was ended or has died with its worker.
     /// `None` if it went on when the response had ended, and if no worker has begun the request.
     pub took: Option<u64>,
-    /// As [`RequestFigures::peak`]; `None` as well if the script has not ended by itself.
+    /// The value of [`RequestFigures::peak`]. Also `None` if the script has not ended by itself.
     pub peak: Option<u64>,
-    /// As [`RequestFigures::processor`]; `None` as well if the script has not ended by itself.
+    /// The value of [`RequestFigures::processor`]. Also `None` if the script has not ended by
+    /// itself.
     pub processor: Option<u64>,
 }
 
@@ -312,8 +313,9 @@ impl Exchange {
         came.expect("nothing else ends the wait")
     }
 
-    /// As [`Exchange::head`]; `None` if `is_gone` says that the client is gone. It is told whether
-    /// the request still waits for a worker, for so long that no free one can be about to begin it.
+    /// Waits for the next response head like [`Exchange::head`], unless the client leaves. `None`:
+    /// `is_gone` says that the client is gone. `is_gone` is told whether the request still waits
+    /// for a worker, for so long that no free one can be about to begin it.
     ///
     /// # Errors
     /// `Some(Err)`: the head will not arrive.

@@ -187,10 +187,12 @@ const UNPROVEN_WORKER: u64 = 32 << 20;
 const RESTING_WORKER: u64 = 16 << 20;
 /// Bytes that are assumed at least, whatever workers tell.
 const LEAST_WORKER: u64 = 4 << 20;
-/// As [`LEAST_WORKER`], for a script alone.
+/// Bytes that are assumed at least for a script alone.
 const LEAST_SCRIPT: u64 = 1 << 20;
-/// Bounds of the memory that stays free, of which a sixteenth of all memory is usual.
+/// Bytes of memory that stay free at least. A sixteenth of all memory is usual.
 const LEAST_RESERVE: u64 = 16 << 20;
+/// Bytes of memory that stay free at most: on machines with more than 8 GiB this is less than a
+/// sixteenth.
 const MOST_RESERVE: u64 = 512 << 20;
 
 #[cfg(test)]

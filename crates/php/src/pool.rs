@@ -77,7 +77,7 @@ pub struct PoolLimits {
 pub enum DispatchError {
     /// [`PoolLimits::queue`] requests wait already.
     QueueFull,
-    /// As many requests of its lane wait already as may.
+    /// The lane of the request is full.
     LaneFull,
     /// The request waited for [`PoolLimits::queue_timeout`].
     QueueTimeout,

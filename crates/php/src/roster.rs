@@ -15,7 +15,7 @@ struct WorkerPlace {
     /// Process id, 0 for none.
     pid: u64,
     started: SystemTime,
-    /// As `started`, on the clock that nobody sets.
+    /// The same time on the monotonic clock.
     since: Instant,
     /// The worker has slept or taken a request since its start.
     is_settled: bool,

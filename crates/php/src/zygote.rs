@@ -81,8 +81,7 @@ pub(crate) struct Zygote {
     may_grow: AtomicBool,
     /// Requests that found no sleeping worker since the last look at the number of workers.
     lacking: AtomicUsize,
-    /// The workers that are awake take nothing from the queue: others are needed, whatever the
-    /// limit of those awake.
+    /// Awake workers take nothing from the queue: others are needed, whatever the limit is.
     is_stuck: AtomicBool,
     /// Time at which PHP had started there.
     ready: OnceLock<Instant>,
@@ -124,11 +123,9 @@ struct ZygoteState {
 }
 
 /// Time that workers have to take a request, from the last start or death of one. A shorter
-/// `queue_timeout` would otherwise end one zygote after the other on a machine on which workers
-/// start slowly.
+/// `queue_timeout` would otherwise end one zygote after the other where workers start slowly.
 const SETTLING: Duration = Duration::from_secs(5);
-/// Time that a zygote without workers has to start one: it waits for up to 10 s where workers die
-/// before their first request.
+/// Time for a zygote without workers to start one. It waits for up to 10 s where workers die early.
 const SUCCESSION: Duration = Duration::from_secs(20);
 
 /// A request that waits for a slot. It gets the slot, or the reason why it is refused.
@@ -165,6 +162,9 @@ pub(crate) enum ZygoteEvent {
 impl Zygote {
     /// Makes a region and sends it to the zygote at the other end of `control`, which forks the
     /// first workers.
+    ///
+    /// # Errors
+    /// The region cannot be made, or the zygote is gone.
     pub(crate) fn attach(
         control: FrontSocket,
         (limits, lanes): (&PoolLimits, &[LaneLimits]),
@@ -233,8 +233,7 @@ impl Zygote {
         &self.control
     }
 
-    /// Returns what is notified of every death of a worker or of the zygote, for one front thread.
-    /// The thread then looks at all its slots.
+    /// Returns the notice of deaths for one front thread, which then looks at all its slots.
     pub(crate) fn alarm(&self, thread: usize) -> &Notify {
         &self.alarms[thread]
     }
@@ -265,8 +264,8 @@ impl Zygote {
         self.reason.get().copied().unwrap_or(NONSENSE)
     }
 
-    /// Gives the zygote up: waiting requests go on to wait for the next one, exchanges in flight
-    /// fail, workers are killed.
+    /// Gives the zygote up: waiting requests wait for the next one, exchanges fail, workers are
+    /// killed.
     pub(crate) fn condemn(&self) {
         if self.dead.swap(true, Ordering::AcqRel) {
             return;

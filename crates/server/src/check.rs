@@ -122,9 +122,10 @@ impl Findings {
         let tree = DocumentTree::open(root, site.config().symlinks);
         for folder in folders {
             let content = match &tree {
-                None => {
-                    Err("it cannot be read: the server's user may not enter the root".to_owned())
-                }
+                None => Err(format!(
+                    "it cannot be read, because the server's user may not enter {}",
+                    root.display()
+                )),
                 Some(tree) => tree.read(&tree::htaccess(folder), most),
             };
             self.file(site, &with_slash(&root.join(OsStr::from_bytes(folder))), content);
@@ -148,7 +149,7 @@ impl Findings {
         let context = site.htaccess_context(folder);
         match content {
             Err(why) => {
-                let message = format!("{why}; requests that it covers are refused");
+                let message = format!("{why}; requests that the file covers are refused");
                 self.remarks.push(about_file(
                     &context,
                     MistakeKind::Unreadable,

@@ -69,7 +69,7 @@ impl<T: 'static> Crew<T> {
     /// Starts the threads as [`start`](Crew::start) does. Each thread calls `begin` first.
     ///
     /// # Errors
-    /// As [`start`](Crew::start).
+    /// The errors of [`start`](Crew::start).
     pub(crate) fn start_each(
         name: &str,
         threads: usize,
@@ -116,7 +116,7 @@ impl<T: 'static> Crew<T> {
     /// longer waits.
     ///
     /// # Errors
-    /// As [`run`](Crew::run).
+    /// The errors of [`run`](Crew::run).
     pub(crate) async fn run_while_awaited<R: Send + 'static>(
         &self,
         origin: JobOrigin,

@@ -385,9 +385,9 @@ const READERS: usize = 8;
 /// The requests that may wait for the disk at one site. Further ones get 503.
 const MOST_READERS: usize = 4096;
 
-/// The requests with costly directives that may wait at one site, and of those the ones of one
-/// client. Further requests get 503.
+/// The requests with costly directives that may wait at one site. Further ones get 503.
 const MOST_EVALUATIONS: usize = 256;
+/// The requests of one client among them. Further ones get 503.
 const MOST_EVALUATIONS_OF_CLIENT: usize = 64;
 
 /// Returns the storage for content that does not fit into memory.

@@ -167,7 +167,7 @@ pub(crate) struct SendOutcome {
 
 /// Ends a request whose response was sent: gives back what the response holds of its source, and
 /// records the request. `length` is that of the content, if it was known before sending. Returns
-/// the buffer of short content, for the next request.
+/// the buffer of short content, for the next request; `None` if the content was in no buffer.
 #[inline]
 pub(crate) fn end(
     thread: &Thread,

@@ -329,9 +329,8 @@ impl<P> Default for CacheSlot<P> {
     }
 }
 
-/// Returns about how many bytes an entry takes. What directives set is in the state of the request,
-/// and encoded in the call of a script, where settings of PHP are as well. The names of variables
-/// are there once more.
+/// Returns about how many bytes an entry takes. Three copies of variables count: those in the state
+/// of the request, those that are encoded in the call of a script, and their names in the call.
 fn bytes_of(client: &ClientRequest<'_>, key: CacheKey<'_>, resolved: &Resolved) -> usize {
     let question = key.path.absolute_bytes().len()
         + key.query.map_or(0, <[u8]>::len)

@@ -66,8 +66,8 @@ struct Variants {
 
 impl Rules {
     /// Returns the rules of a folder with the directives `own` below the rules `above`. Folders
-    /// without directives of their own have the rules of the folder above. What merging copies
-    /// counts in `copies`.
+    /// without directives of their own have the rules of the folder above. The entries that merging
+    /// copies are counted in `copies`.
     pub fn below(
         above: Option<&Rc<Rules>>,
         own: Arc<Compiled>,
@@ -310,7 +310,7 @@ pub(crate) const NO_BRANCH: u16 = u16::MAX;
 const MOST_COPIED: usize = 2000;
 
 /// Entries that the settings of all folders on the way to one may copy together: those of the
-/// folders above are kept as long as its own.
+/// folders above are kept as long as its own. Beyond, requests get 500.
 const MOST_COPIED_ON_WAY: usize = 10 * MOST_COPIED;
 
 #[cfg(test)]

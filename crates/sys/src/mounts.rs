@@ -8,7 +8,8 @@ use crate::check;
 use crate::open::{self, Access};
 use crate::shared_memory::SharedMemory;
 
-/// Terminals (`pty(7)`) that processes of one namespace may have open.
+/// Terminals (`pty(7)`) that processes of one namespace may have open. The kernel refuses further
+/// ones.
 pub const MOST_TERMINALS: u32 = 64;
 /// The options of their file system: a terminal belongs to who opens it.
 const TERMINALS: &CStr = c"mode=600,ptmxmode=666,max=64";

@@ -39,7 +39,7 @@ impl Readable {
     /// first and reads afterwards, because its last event has woken no other thread.
     ///
     /// # Errors
-    /// As [`Readable::new`].
+    /// The errors of [`Readable::new`].
     pub fn exclusive(fd: BorrowedFd<'_>) -> io::Result<Readable> {
         let readable = Readable::new(fd)?;
         // After a failure the registration is unchanged.

@@ -45,13 +45,14 @@ impl Roots {
         self.scopes.len()
     }
 
-    /// Returns the first site of a scope.
+    /// Returns the first site of a scope. `None`: there is no such scope.
     pub(super) fn first_of(&self, scope: u32) -> Option<&Site> {
         self.scopes.get(scope as usize)
     }
 
     /// Returns the site of that scope that has the document root, or the first of several. Sites of
     /// one scope share directives, but each is blamed for the files below its own root only.
+    /// `None`: there is no such scope.
     pub(super) fn site(&self, scope: u32, root: &[u8]) -> Option<&Site> {
         let root = root.strip_suffix(b"/").unwrap_or(root);
         let fixed = self.fixed.get(&self.owner_of_root(root)).into_iter().flatten();

@@ -84,5 +84,5 @@ impl CacheShard {
 /// Parts that are locked separately.
 pub(super) const SHARDS: usize = 16;
 
-/// Files that are kept, of all shards together.
+/// Files that are kept, of all shards together. Beyond it, entries give way to new ones.
 pub(super) const MOST_FILES: usize = 4096;

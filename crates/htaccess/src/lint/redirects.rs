@@ -56,7 +56,8 @@ fn source(directive: &Use<'_>) -> Option<(usize, bool)> {
     (directive.words.len() > 1).then_some((index, is_pattern))
 }
 
-/// The slashes of a path that are considered at most, which bounds the time.
+/// The slashes of a path that are considered at most, which bounds the time. Mistakes below them
+/// are not found.
 const DEEPEST: usize = 256;
 
 /// Returns the paths that match `path` as well: itself and those above it, with and without a slash

@@ -96,5 +96,6 @@ pub(crate) const APACHE_MODULES: &[ApacheModule] = &[ApacheModule::new(
 
 /// The default of SubstituteMaxLineLength: 1 MiB.
 const LONGEST_LINE: usize = 1024 * 1024;
-/// The longest line whatever SubstituteMaxLineLength says: each response holds one in memory.
+/// The longest line whatever SubstituteMaxLineLength says: each response holds one in memory. At a
+/// longer one the response is broken off.
 const LONGEST_OF_ALL: usize = 8 * 1024 * 1024;

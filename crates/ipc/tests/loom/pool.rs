@@ -54,14 +54,14 @@ impl Pool {
         StateWord(&self.states[slot])
     }
 
-    /// As `Front::submit`.
+    /// Queues a request like `Front::submit`.
     fn submit(&self, producer: &mut Producer, slot: usize, generation: u32) {
         self.state(slot).submit(generation);
         producer.enter(&self.queue(), slot).unwrap();
         self.wake_worker();
     }
 
-    /// As `Front::worker_died`, for its Queued slots.
+    /// Queues the Queued slots again, like `Front::worker_died`.
     fn worker_died(&self, producer: &mut Producer) {
         for slot in 0..self.states.len() {
             if self.state(slot).load().unwrap().phase == SlotPhase::Queued {
@@ -78,7 +78,7 @@ impl Pool {
         }
     }
 
-    /// As `Attachment::record_death`.
+    /// Records a death like `Attachment::record_death`.
     fn record_death(&self, worker: usize) {
         self.idle().withdraw(worker);
         self.wake[worker].store(0, Ordering::Release);
@@ -98,7 +98,7 @@ impl Pool {
         self.state(slot as usize).take(worker as u16, 0)
     }
 
-    /// As `Worker::next`: the slot taken.
+    /// Waits for a slot and takes it, like `Worker::next`.
     fn take(&self, worker: usize) -> u32 {
         loop {
             match self.queue().pop() {

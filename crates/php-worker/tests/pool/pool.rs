@@ -87,8 +87,8 @@ impl Pool {
         Pool::begin(settings, workers, None).ready()
     }
 
-    /// As [`Pool::start`], with a list of scripts to compile before. A zygote that was too slow for
-    /// its time limit shows nothing, and another one is started.
+    /// Starts a pool like [`Pool::start`], with a list of scripts that the zygote compiles first. A
+    /// zygote that was too slow for its time limit shows nothing, and another one is started.
     pub fn start_with_list(settings: &PoolSettings, workers: usize, list: &[u8]) -> Pool {
         let begun = Instant::now();
         loop {
@@ -103,7 +103,7 @@ impl Pool {
         }
     }
 
-    /// As [`Pool::start_with_list`], with a list that nobody writes.
+    /// Starts a pool like [`Pool::start_with_list`], with a list that nobody writes.
     pub fn start_with_open_list(settings: PoolSettings, workers: usize) -> Pool {
         let (reader, writer) = std::io::pipe().unwrap();
         let pool = Pool::begin(settings, workers, Some(reader.into())).ready();

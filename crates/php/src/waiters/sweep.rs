@@ -30,7 +30,7 @@ pub(super) enum WorkerWait {
     /// The request does not wait.
     None,
     InTime,
-    /// As long as it may.
+    /// The request has waited for its whole time limit, or longer.
     TooLong,
 }
 

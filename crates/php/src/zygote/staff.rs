@@ -188,7 +188,8 @@ impl Zygote {
         });
         state.memory = sum;
         let leaving = state.roster.leaving_busy();
-        // What is available already lacks what the scripts use that are the last of their workers.
+        // The memory in use by scripts that are the last of their workers is not counted as
+        // available.
         let scripts = |sum: MemorySum| sum.room.saturating_sub(leaving).min(sum.runnable).max(1);
         self.awake.bound_by_memory(sum.map(scripts));
         if sum.is_some() {

@@ -46,7 +46,7 @@ impl FilterRoom {
             self.0.as_ref().is_some_and(|it| it.bytes() < MOST && !it.is_whole_account());
         response.filter_memory = self.0.filter(|_| !response.filters.is_empty());
         if let Some(memory) = &response.filter_memory {
-            // What other filters take beyond that is little.
+            // Other filters take little more than that.
             _ = memory.hold_of_account(usual_memory(&response.filters));
         }
     }

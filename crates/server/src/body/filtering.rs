@@ -211,7 +211,7 @@ impl<'t> Filtering<'t> {
         &mut self.input
     }
 
-    /// Has the filters take the first `count` bytes of the room.
+    /// Passes the first `count` bytes of the room to the filters.
     ///
     /// # Errors
     /// The filters failed on the content, or the client's account has no room for a long line.
@@ -224,17 +224,17 @@ impl<'t> Filtering<'t> {
     /// Ends the content.
     ///
     /// # Errors
-    /// As [`push`](Filtering::push).
+    /// The errors of [`push`](Filtering::push).
     pub(super) fn finish(&mut self) -> Result<(), PumpError> {
         self.chain.get_or_insert_with(|| Chain::new(self.filters)).finish();
         self.is_finishing = true;
         self.work()
     }
 
-    /// Has the filters give out all that the content so far allows.
+    /// Makes the filters give out all output that the content so far allows.
     ///
     /// # Errors
-    /// As [`push`](Filtering::push).
+    /// The errors of [`push`](Filtering::push).
     pub(super) fn flush(&mut self) -> Result<(), PumpError> {
         let Some(chain) = &mut self.chain else {
             return Ok(());
@@ -243,8 +243,8 @@ impl<'t> Filtering<'t> {
         self.work()
     }
 
-    /// Has the filters give out what they can at once, where the content breaks off. Patterns take
-    /// too long for that.
+    /// Makes the filters give out the output that they can give out at once, where the content
+    /// breaks off. Patterns take too long for that.
     ///
     /// # Errors
     /// The filters failed on the content.
@@ -261,7 +261,7 @@ impl<'t> Filtering<'t> {
     /// Works for a turn, until there is output to be taken.
     ///
     /// # Errors
-    /// As [`push`](Filtering::push).
+    /// The errors of [`push`](Filtering::push).
     pub(super) fn work(&mut self) -> Result<(), PumpError> {
         if !self.has_patterns {
             if let FilteringState::Turn(permit) =
@@ -376,12 +376,13 @@ fn advance_to_end(
     Ok(false)
 }
 
-/// The longest output of filters that is kept in memory as a whole.
+/// The longest output of filters that is kept in memory as a whole. Content with a longer output
+/// passes the filters while it is sent.
 const MOST_FILTERED: usize = 4 << 20;
-/// Times that a chain advances in one job of the crew.
+/// Times that a chain advances in one job of the crew. Another job goes on after them.
 const MOST_STEPS: u32 = 256;
 
-/// Has this task run again after the event loop has looked at the sockets.
+/// Makes this task run again after the event loop has looked at the sockets.
 pub(super) fn rest(context: &mut Context<'_>) {
     // The first poll leaves the waker with the event loop.
     let _ = pin!(tokio::task::yield_now()).as_mut().poll(context);

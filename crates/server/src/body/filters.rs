@@ -58,7 +58,7 @@ impl Chain {
         }
     }
 
-    /// Has the filters give out all output that the content so far allows.
+    /// Makes the filters give out all output that the content so far allows.
     pub(super) fn flush(&mut self) {
         if let Some(first) = self.steps.first_mut() {
             first.then.get_or_insert(ChainAction::Flush);

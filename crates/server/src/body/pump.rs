@@ -44,13 +44,13 @@ pub(crate) trait Sink {
     /// Sends the protocol's own waiting bytes, such as the head.
     ///
     /// # Errors
-    /// As [`poll_send`](Sink::poll_send).
+    /// The errors of [`poll_send`](Sink::poll_send).
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SendError>>;
 
     /// Ends the content, and flushes.
     ///
     /// # Errors
-    /// As [`poll_send`](Sink::poll_send).
+    /// The errors of [`poll_send`](Sink::poll_send).
     fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SendError>>;
 
     /// Returns whether the client is certainly gone. Wakes `context` when that changes.

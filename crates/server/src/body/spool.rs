@@ -147,8 +147,8 @@ impl<'s> Spool<'s> {
         self.memory.capacity() + tail
     }
 
-    /// Notes that nothing more is appended. What waits to be written for more to come is written
-    /// now, unless the client's account has room for it.
+    /// Notes that nothing more is appended. Content that waits for more to be written with it is
+    /// written now, unless the client's account has room for it.
     pub(super) fn complete(&mut self) {
         self.is_complete = true;
         self.hand_over();

@@ -92,7 +92,7 @@ impl Storage {
         }
     }
 
-    /// As a disk that does not answer until the result is dropped.
+    /// Behaves like a disk that does not answer until the result is dropped.
     #[cfg(test)]
     pub(crate) fn hang(&self) -> std::sync::mpsc::Sender<()> {
         self.disk.hang()

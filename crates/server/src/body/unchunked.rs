@@ -13,7 +13,7 @@ use crate::net::Piece;
 /// The content of a response whose script has sent `Transfer-Encoding: chunked`. Under Apache such
 /// a script writes the chunks, and the client unpacks them. Here the protocol frames the content,
 /// so the chunks are unpacked before. Output without the form of chunks, and what follows the last
-/// byte with that form, passes as it is. What follows the last chunk is no content, whatever its
+/// byte with that form, passes as it is. Bytes after the last chunk are no content, whatever their
 /// form is.
 pub(crate) struct Unchunked {
     content: Body,
@@ -189,7 +189,8 @@ fn begins_with_chunk(bytes: &[u8]) -> Option<bool> {
     }
 }
 
-/// Digits of a chunk's size at most, as [`ChunkedDecoder`] takes them.
+/// Digits of a chunk's size at most, as [`ChunkedDecoder`] takes them. Output with more is not in
+/// chunks.
 const MOST_DIGITS: usize = 16;
 
 /// Bytes that are read of the script's output at once.

@@ -114,5 +114,6 @@ pub(crate) enum FrontStage {
     Over,
 }
 
-/// The most bytes of compressed content of files.
+/// The most bytes of compressed content of files. Beyond it, content of the site that has the most
+/// is dropped.
 pub(crate) const MOST_COMPRESSED: usize = 32 << 20;

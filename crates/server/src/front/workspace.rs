@@ -28,5 +28,5 @@ impl Workspace {
     }
 }
 
-/// Bytes that a buffer may keep between connections.
+/// Bytes that a buffer may keep between connections. A larger buffer shrinks to them.
 const MOST_KEPT: usize = 128 * 1024;

@@ -430,7 +430,7 @@ impl H2Shared {
 
     fn say_exceeded(&self, key: &str) {
         let what = match key {
-            LIBRARY => "makes much work for nothing".to_owned(),
+            LIBRARY => "sends too many frames that have no effect".to_owned(),
             key => format!("goes beyond `{key}` of [http2]"),
         };
         self.say(&format!("HTTP/2 connection closed: the client {what}"));

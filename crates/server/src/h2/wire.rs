@@ -85,7 +85,8 @@ impl<T: Transport> Wire<T> {
         self.timed.transport.is_early()
     }
 
-    /// Returns the limit that the client has exceeded. From then on nothing is read.
+    /// Returns the limit that the client has exceeded. From then on nothing is read. `None`: it has
+    /// exceeded none.
     pub(super) fn excess(&self) -> Option<ExceededLimit> {
         self.excess
     }

@@ -80,7 +80,8 @@ impl TransportFacts {
         }
     }
 
-    /// Takes what belongs to the request that was accepted last.
+    /// Takes the parts of the request that was accepted last. `None`: they were taken before, or no
+    /// request was accepted.
     pub(super) fn take_newest(&self) -> Option<Newest> {
         self.newest.borrow_mut().take()
     }
@@ -90,7 +91,8 @@ impl TransportFacts {
         self.violation.set(Some(code));
     }
 
-    /// The code with which the connection has to end, because of a mistake in a request.
+    /// The code with which the connection has to end, because of a mistake in a request. `None`:
+    /// there was no mistake.
     pub(super) fn violation(&self) -> Option<Code> {
         self.violation.get()
     }

@@ -339,8 +339,8 @@ thread_local! {
 
 /// The socket as rustls reads it: calls that do not block. The meter gets what was read.
 ///
-/// Where less was read than there was room for, nothing is left. What comes later is an event of
-/// its own, so the next read needs no system call to say that it has to wait.
+/// Where less was read than there was room for, nothing is left. Later bytes cause an event of
+/// their own, so the next read needs no system call to say that it has to wait.
 struct MeteredSocket<'s>(&'s TcpStream, &'s mut RecordMeter);
 
 impl Read for MeteredSocket<'_> {

@@ -236,7 +236,7 @@ impl<T: Transport> TimedTransport<T> {
         }
     }
 
-    /// Returns whether the client has closed its side. Has `context` woken when that changes.
+    /// Returns whether the client has closed its side. Wakes `context` when that changes.
     pub(crate) fn poll_closed(&self, context: &mut Context<'_>) -> bool {
         match self.transport.poll_peek(context) {
             Poll::Ready(Ok(0) | Err(_)) => true,
@@ -333,10 +333,12 @@ impl<T: Transport> TimedTransport<T> {
     }
 }
 
-/// The pauses between looks at what the client's system has received, of which no event tells.
+/// The first pause between looks at the bytes that the client's system has received, of which no
+/// event tells. It doubles with each look.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
+/// The pause stops growing here.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// The time that the rest of an unread request is read and discarded.
 pub(crate) const LINGER: Duration = Duration::from_secs(2);
-/// The most bytes of it that are read.
+/// The most bytes of it that are read. The connection is closed after them.
 pub(crate) const LINGER_BYTES: usize = 1 << 20;

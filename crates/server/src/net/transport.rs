@@ -97,8 +97,8 @@ pub(crate) trait Transport {
     /// This default copies everything through memory, as an encrypting transport must.
     ///
     /// # Errors
-    /// As [`try_write`](Transport::try_write), and [`SHORT_FILE`] where a file has fewer bytes than
-    /// its piece.
+    /// The errors of [`try_write`](Transport::try_write), and [`SHORT_FILE`] where a file has fewer
+    /// bytes than its piece.
     fn try_send(&mut self, before: &[u8], piece: Piece<'_>, after: &[u8]) -> io::Result<usize> {
         if !before.is_empty() {
             return self.try_write(before);

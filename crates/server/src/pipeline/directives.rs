@@ -384,7 +384,8 @@ fn respond(
     howdah_site::respond(site, &client, ruled, head, about, &mut host, scratch)
 }
 
-/// As [`respond`], as far as that takes little. `None`: it takes more, and the head is void.
+/// Lets the directives change the head like [`respond`], if that takes little work. `None`: it
+/// takes more, and the head is void.
 fn respond_here(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
@@ -464,11 +465,11 @@ const NAME_PASSWORDS: &str = "its directives ask for too many passwords";
 const MOST_PASSWORDS: usize = 8;
 
 /// The steps along symbolic links on the event loop: a millisecond. A file behind a usual link
-/// needs ten of them when it is asked for first.
+/// needs ten of them when it is asked for first. Beyond them a crew resolves the request.
 const MOST_LINK_STEPS_HERE: u64 = 500;
 
 /// The steps of an evaluation on the event loop: some hundred microseconds. A hundred ordinary
-/// rules take a tenth of them.
+/// rules take a tenth of them. Beyond them a crew evaluates the directives.
 const MOST_HERE: u64 = 200_000;
 
 #[cfg(test)]

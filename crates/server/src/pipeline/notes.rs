@@ -98,7 +98,8 @@ fn looked_up(context: &RequestContext<'_, '_>, site: &Site) -> Vec<u8> {
 }
 
 /// Returns the user who has authenticated, or has tried to. PHP takes the name from the request
-/// itself where no directive asks for one, and mod_php tells it to the log.
+/// itself where no directive asks for one, and mod_php tells it to the log. `None`: the request
+/// names no user.
 pub(super) fn user_of(
     request: &Request,
     ruled: Option<&Ruled>,

@@ -88,7 +88,8 @@ impl Response {
         }
     }
 
-    /// Has the content sent as it is from here on, and gives the memory of its filters back.
+    /// Lets the content pass without filters from here on, and gives the memory of the filters
+    /// back.
     pub(crate) fn drop_filters(&mut self) {
         self.filters.clear();
         self.filter_memory = None;
@@ -107,7 +108,8 @@ impl Response {
         self.head.get().status
     }
 
-    /// Returns the length of the content in bytes, if it is known before sending.
+    /// Returns the length of the content in bytes, if it is known before sending. `None`: it is not
+    /// known.
     pub(crate) fn length(&self) -> Option<u64> {
         if self.filters.is_empty() {
             self.body.length()
@@ -117,6 +119,7 @@ impl Response {
     }
 
     /// Returns the bytes of content that the head states: also those of content that GET would get.
+    /// `None`: the head states no length.
     pub(crate) fn stated_length(&self) -> Option<u64> {
         match &self.head {
             Head::Own(_) => self.length(),

@@ -56,9 +56,9 @@ pub(crate) fn compresses(site: &Site, is_script: bool, environment: Option<&Fiel
         && !environment.is_some_and(|environment| environment.contains(b"no-gzip"))
 }
 
-/// Has the content of `response` compressed, if the site says so, the client accepts a coding, and
-/// has memory left for it. The response to a client that has the compressed content already becomes
-/// a 304.
+/// Lets a filter compress the content of `response`, if the site says so, and the client accepts a
+/// coding and has memory left for it. The response to a client that has the compressed content
+/// already becomes a 304.
 pub(crate) fn compress(
     context: &RequestContext<'_, '_>,
     site: &Site,
@@ -140,7 +140,8 @@ fn varies(head: &ResponseHead) -> bool {
     head.fields.values(b"vary").flat_map(members).any(has)
 }
 
-/// Describes the effect of [`compress`] on a head, for `howdah explain`.
+/// Changes a head like [`compress`], for `howdah explain`. Returns the filter that would compress
+/// the content. `None`: the content would be sent as it is.
 pub(crate) fn explained(
     site: &Site,
     facts: CodingFacts<'_>,

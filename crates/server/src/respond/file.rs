@@ -76,7 +76,7 @@ pub(crate) async fn respond_with_methods(
     Ok(response)
 }
 
-/// As [`respond`], where the site's configuration asks for content codings.
+/// Answers like [`respond`], where the site's configuration asks for content codings.
 fn respond_coded(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
@@ -147,7 +147,7 @@ pub(crate) fn select_head(
 }
 
 /// Returns the entity tag of the file without filters, where the client has named the tag of its
-/// copy: it gets that tag with a 304.
+/// copy: it gets that tag with a 304. `None`: the answer is no 304 to a named tag.
 pub(crate) fn named_tag(answer: &Answer, fields: &Fields) -> Option<Vec<u8>> {
     if !matches!(answer.asked, Asked::NotModified) || !fields.contains(b"if-none-match") {
         return None;
@@ -159,7 +159,7 @@ pub(crate) fn named_tag(answer: &Answer, fields: &Fields) -> Option<Vec<u8>> {
     }
 }
 
-/// As [`respond`], where directives apply.
+/// Answers like [`respond`], where directives apply.
 async fn respond_ruled(
     context: &mut RequestContext<'_, '_>,
     site: &Site,

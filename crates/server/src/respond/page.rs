@@ -125,7 +125,7 @@ fn advice(status: Status) -> &'static str {
         404 => "There is no such page here.",
         405 => "This page cannot be used that way.",
         408 => "The request took too long to arrive.",
-        413 => "What was sent is larger than this site accepts.",
+        413 => "The request is larger than this site accepts.",
         414 | 431 => "The request's address or headers are longer than this site accepts.",
         421 => "This site is not served over this connection.",
         416 => "The file does not have that part.",

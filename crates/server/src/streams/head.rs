@@ -153,5 +153,5 @@ fn own_fields(head: &ResponseHead) -> HeaderMap {
 
 /// Date, Server and Content-Length.
 const ADDED_FIELDS: usize = 3;
-/// Fields for which room is made at once.
+/// Fields for which room is made at once. The room grows for more.
 const MOST_FIELDS: usize = 1000;

@@ -150,7 +150,7 @@ impl Supervisor {
         self.begin_with(cause, HashMap::new());
     }
 
-    /// As [`Supervisor::begin`], with zygotes that stood by in the former generation, by site.
+    /// Prepares and starts a new generation with zygotes that stood by in the former one, by site.
     pub(super) fn begin_with(&mut self, cause: ChangeCause, spares: HashMap<String, SpareZygote>) {
         self.restart = None;
         let wanted = match self.next_plan(cause) {

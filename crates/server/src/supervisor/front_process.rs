@@ -21,7 +21,7 @@ use super::{oom, unprivileged};
 use crate::log::Level;
 use crate::quic::QuicStart;
 
-/// Maximum bytes of a front's message.
+/// Maximum bytes of a front's message. A longer one is malformed.
 const MOST_BYTES: usize = 256 * 1024;
 /// Seconds that the front may continue after the supervisor has died: the time that the front
 /// allows for requests, plus one.
@@ -48,6 +48,9 @@ pub(super) struct FrontProcess {
 impl FrontProcess {
     /// Forks the front. `start.channel` is the front's end of the channel, `channel` is the
     /// supervisor's.
+    ///
+    /// # Errors
+    /// The error of a system call: the process cannot be forked.
     pub(super) fn fork(
         start: FrontStart,
         channel: SeqPacket,

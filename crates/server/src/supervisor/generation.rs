@@ -413,7 +413,8 @@ impl Generation {
         result
     }
 
-    /// Returns the part of the generation that the process is.
+    /// Returns the part of the generation that the process is. `None`: the process belongs to
+    /// another generation, or is none of these.
     pub(super) fn part(&self, pid: Pid) -> Option<GenerationProcess> {
         if self.front.as_ref().is_some_and(|front| front.pid == pid) {
             return Some(GenerationProcess::Front);
@@ -425,7 +426,8 @@ impl Generation {
         zygote.or_else(|| self.pools.iter().position(stands_by).map(GenerationProcess::Standby))
     }
 
-    /// The next time at which the generation needs attention without an event.
+    /// The next time at which the generation needs attention without an event. `None`: only events
+    /// need it.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let until = match self.phase {
             GenerationPhase::Starting { until } | GenerationPhase::Ending { until } => Some(until),

@@ -153,7 +153,7 @@ struct PlanFinder<'s> {
     unusable_files: UnusableFiles<'s>,
     /// By site, why it is closed.
     closed: Vec<Option<String>>,
-    /// As [`GenerationPlan::kept_files`].
+    /// The value of [`GenerationPlan::kept_files`].
     kept_files: Vec<Option<String>>,
     /// Whether a site is closed because the authorities of its clients cannot be used.
     closes_to_clients: bool,

@@ -50,7 +50,7 @@ pub(crate) struct Abilities {
     pub(crate) seccomp: bool,
     /// Whether pools can have mounts of their own, or why not.
     pub(crate) mounts: Result<(), String>,
-    /// As `mounts`, for shared memory.
+    /// Whether pools can have shared memory of their own, or why not.
     pub(crate) shared_memory: Result<(), String>,
     /// Whether System V shared memory can be limited, or why not.
     pub(crate) shared_memory_limits: Result<(), String>,
@@ -390,7 +390,7 @@ pub(crate) struct PoolPaths<'p> {
     pub(crate) ini_folders: &'p [PathBuf],
 }
 
-/// As [`PoolIsolation::state`].
+/// Returns the value for [`PoolIsolation::state`].
 fn planned_state(paths: &PoolPaths<'_>) -> Result<Option<PathBuf>, String> {
     let Some(found) = paths.answers.of(paths.state).filter(|found| found.is_found()) else {
         return Ok(None);

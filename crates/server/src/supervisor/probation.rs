@@ -330,7 +330,7 @@ impl Supervisor {
         }
     }
 
-    /// The time of the next look at the counters.
+    /// The time of the next look at the counters. `None`: nothing is on probation.
     pub(super) fn probation_due(&self) -> Option<Instant> {
         let probation = self.probation.as_ref().filter(|_| !self.stopping);
         probation.filter(|_| !self.is_changing()).map(|one| one.next.min(one.until))
@@ -406,7 +406,8 @@ impl Supervisor {
         held
     }
 
-    /// Describes the probation, or how it ended, for `howdah status`.
+    /// Describes the probation, or how it ended, for `howdah status`. `None`: there was no
+    /// probation.
     pub(super) fn describe_probation(&self) -> Option<String> {
         let probation =
             self.probation.as_ref().map(|Probation { number, until, fallback, .. }| {

@@ -81,7 +81,7 @@ impl<H: DocumentHost> EvaluationContext for PhaseContext<'_, '_, '_, H> {
 }
 
 impl<H: DocumentHost> Evaluation<'_, '_, H> {
-    /// Returns what is at an absolute path, links followed.
+    /// Returns what is at an absolute path, links followed. `None`: nothing is there.
     pub(super) fn probe(&mut self, absolute: &[u8]) -> Option<Probe> {
         let Ok(mut path) = self.site.root(self.client.host(), self.scratch.take()) else {
             return self.host.probe(absolute);

@@ -427,7 +427,8 @@ fn renamed(env: &Fields, status: Status) -> Fields {
 /// The beginning of the names that variables have after a redirect.
 const RENAMED: &[u8] = b"REDIRECT_";
 
-/// Internal redirects of one request: Apache's own limit (`LimitInternalRecursion`).
+/// Internal redirects of one request: Apache's own limit (`LimitInternalRecursion`). A request with
+/// more gets 500.
 pub(super) const MOST_REDIRECTS: usize = 10;
 
 const EXCEEDED: &str =

@@ -153,9 +153,10 @@ pub(super) fn each_once(env: &Fields) -> Fields {
     once
 }
 
-/// Sub-requests within each other: Apache's own limit (`LimitInternalRecursion`).
+/// Sub-requests within each other: Apache's own limit (`LimitInternalRecursion`). A deeper one
+/// fails, and the log says so.
 const MOST_NESTED: u32 = 10;
 
 /// Sub-requests of one request of a client. Nested ones multiply, so a limit on depth alone is not
-/// enough.
+/// enough. Further ones fail, and the log says so.
 const MOST_LOOKUPS: u32 = 200;

@@ -39,7 +39,8 @@ pub(super) fn about_the_way(
     }
 }
 
-/// Returns the request that an internal redirect has led on from.
+/// Returns the request that an internal redirect has led on from. `None`: there was no internal
+/// redirect.
 pub(super) fn previous(ruled: &Ruled) -> Option<&RequestState> {
     ruled.state.previous.as_deref()
 }

@@ -186,7 +186,7 @@ fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// The rights of a folder in which everybody may make files, and remove their own.
 const SHARED: u32 = libc::S_ISVTX | libc::S_IWOTH;
 
-/// As many links as Linux follows.
+/// The number of links that Linux follows. A path with more of them fails with `ELOOP`.
 pub const MOST_LINKS: usize = 40;
 
 /// Names in the targets of all links on one path. A path beyond the bound leads nowhere.

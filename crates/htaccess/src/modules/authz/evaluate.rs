@@ -147,7 +147,7 @@ impl RequireEvaluation<'_, '_> {
                 Some(user) => granted(self.is_user(section, of_user, &user)?),
             },
         };
-        // What was looked for with the last steps was not found, which `not` would turn round.
+        // The search that took the last steps found nothing, and `not` would make a match of that.
         match client.meter().is_exhausted() {
             true => Err(self.failed(section, TOO_MUCH)),
             false => Ok(status),

@@ -127,7 +127,7 @@ impl RequireSection {
     }
 }
 
-/// As it would be written.
+/// Writes the section in the form that a file has.
 impl fmt::Display for RequireSection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {

@@ -230,7 +230,8 @@ const TOO_MANY: TransformError =
 const EXHAUSTED: TransformError =
     TransformError("a regular expression of Substitute takes too many steps on a line");
 
-/// Pieces of a line that the flag `q` makes at most. Each takes some dozens of bytes.
+/// Pieces of a line that the flag `q` makes at most. Each takes some dozens of bytes. At more, the
+/// response is broken off.
 const MOST_PIECES: usize = 100_000;
 
 /// The work for a response, in bytes that captures copy.

@@ -40,6 +40,7 @@ impl<'t> TimeLimits<'t> {
     }
 
     /// Returns the limit that has been reached. `has_moved`: bytes have passed since the last call.
+    /// `None`: no limit has been reached; the task is woken at the next one.
     pub(super) fn poll(
         &mut self,
         has_moved: bool,

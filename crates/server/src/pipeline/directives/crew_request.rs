@@ -73,7 +73,7 @@ impl CrewRequest {
     /// kernel's memory, and a file system that hangs has answered.
     ///
     /// # Errors
-    /// As [`resolve`](CrewRequest::resolve).
+    /// The errors of [`resolve`](CrewRequest::resolve).
     pub(super) async fn read_disk(self) -> Result<(), CrewFull> {
         self.read(|site, client, host, scratch| howdah_site::resolve(site, client, host, scratch))
             .await
@@ -83,7 +83,7 @@ impl CrewRequest {
     /// failed.
     ///
     /// # Errors
-    /// As [`resolve`](CrewRequest::resolve).
+    /// The errors of [`resolve`](CrewRequest::resolve).
     pub(super) async fn read_disk_for_error(
         self,
         ruled: Option<Ruled>,
@@ -129,7 +129,7 @@ impl CrewRequest {
     /// Resolves the error page of a request that failed.
     ///
     /// # Errors
-    /// As [`resolve`](CrewRequest::resolve).
+    /// The errors of [`resolve`](CrewRequest::resolve).
     pub(super) async fn error(
         self,
         ruled: Option<Ruled>,
@@ -146,7 +146,7 @@ impl CrewRequest {
     /// take too much work, and `None` where links do.
     ///
     /// # Errors
-    /// As [`resolve`](CrewRequest::resolve).
+    /// The errors of [`resolve`](CrewRequest::resolve).
     pub(super) async fn respond(
         self,
         ruled: Ruled,
@@ -169,7 +169,7 @@ impl CrewRequest {
     /// Makes the page of the folder at `path`. `None`: the folder may not be listed.
     ///
     /// # Errors
-    /// As [`resolve`](CrewRequest::resolve).
+    /// The errors of [`resolve`](CrewRequest::resolve).
     pub(super) async fn list(
         self,
         mut ruled: Ruled,
@@ -266,5 +266,6 @@ const EXHAUSTED: Resolved = Resolved {
 /// Steps along symbolic links for one request: some tenths of a second. Beyond them, it is refused.
 const MOST_LINK_STEPS: u64 = 100_000;
 
-/// Steps along symbolic links for a listing, which looks at each name twice: some seconds.
+/// Steps along symbolic links for a listing, which looks at each name twice: some seconds. A
+/// listing that takes more is refused.
 const MOST_LISTING_STEPS: u64 = 1_000_000;

@@ -36,7 +36,7 @@ struct WaitingConnection {
 }
 
 impl KeptConnections {
-    /// Takes a connection that the upstream has not closed.
+    /// Takes a connection that the upstream has not closed. `None`: there is none.
     pub(super) fn take(&self, key: UpstreamKey) -> Option<UpstreamConnection> {
         let mut upstreams = self.upstreams.borrow_mut();
         let waiting = &mut upstreams.get_mut(&key)?.waiting;

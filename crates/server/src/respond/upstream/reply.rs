@@ -30,7 +30,8 @@ const HEAD_LIMITS: Limits = Limits {
     field_count: 200,
     body: 0,
 };
-/// The most interim responses before the final one.
+/// The most interim responses before the final one. A response with more is malformed, and the
+/// client gets 502.
 const MOST_INTERIM: usize = 16;
 
 /// The reasons why an upstream failed.
@@ -268,6 +269,10 @@ impl Reply {
     /// Sends the request and reads the next head: that of an interim response for the client, or
     /// the final one, after which the content follows. A 100 (Continue) is skipped: no upstream is
     /// asked for one.
+    ///
+    /// # Errors
+    /// The upstream closes the connection, is silent for too long, or sends a malformed head or too
+    /// many interim ones.
     pub(super) async fn read_head(
         &mut self,
         expected: Expected,

@@ -116,7 +116,7 @@ impl Upload {
         self.sent.checked_sub(self.request.head.len() as u64)
     }
 
-    /// Has the next bytes of a file in memory.
+    /// Reads the next bytes of a file into memory.
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Result<(), UploadError>> {
         let (Some(offset), ReceivedContent::File(file, length)) =
             (self.offset(), &self.request.content)

@@ -17,7 +17,7 @@ pub(super) struct TlsFiles {
     pub(super) remarks: Vec<String>,
     /// Says which files are not used, and why; `None`: all are.
     pub(super) trouble: Option<String>,
-    /// Why the site cannot be open; `None`: it can.
+    /// The reason why the site cannot be open. `None`: it can.
     pub(super) closes: Option<String>,
 }
 

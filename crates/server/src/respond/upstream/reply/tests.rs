@@ -18,7 +18,7 @@ fn read(response: &str, expected: Expected) -> String {
     read
 }
 
-/// As [`read`]. The number of pieces in brackets follows the content.
+/// Reads a response like [`read`]. The number of pieces in brackets follows the content.
 fn read_in_pieces(response: &str, expected: Expected) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -81,7 +81,7 @@ fn chunks_that_come_together_are_one_piece() {
     for (end, expected) in [
         ("0\r\n\r\n", format!("200 : {content}[1]")),
         ("3\r\nabc\r\n0\r\nT: u\r\n\r\n", format!("200 : {content}abc[1]")),
-        // What came before the mistake is sent.
+        // The content before the mistake is sent.
         ("z", format!("200 : {content}[1] (its response is malformed: ")),
         ("", format!("200 : {content}[1] (it closed the connection")),
     ] {
