@@ -56,10 +56,7 @@ impl Thread {
         is_client.then(|| self.shared.clients.streams(peer.remote.ip())).flatten()
     }
 
-    /// The client of the connection, for [`DeadlineWatches::expire_longest_idle_of`]; `None` for a
-    /// proxy's.
-    ///
-    /// [`DeadlineWatches::expire_longest_idle_of`]: crate::net::DeadlineWatches::expire_longest_idle_of
+    /// Returns the client of the connection, for the watches of deadlines; `None` for a proxy's.
     pub(crate) fn client_tag(&self, peer: &Peer) -> Option<ClientTag> {
         (!peer.is_proxy).then(|| self.shared.clients.tag(peer.remote.ip()))
     }
