@@ -9,7 +9,7 @@ use crate::documents::DocumentHost;
 use crate::path::Scratch;
 use crate::phases::Evaluation;
 use crate::resolution::Resolved;
-use crate::ruled::Ruled;
+use crate::ruled_request::RuledRequest;
 use crate::sites::Site;
 
 /// Resolves an error that was found after the request had been resolved (413, 502, 503, 504…): by
@@ -17,7 +17,7 @@ use crate::sites::Site;
 pub fn error(
     site: &Site,
     client: &ClientRequest<'_>,
-    ruled: Option<Rc<Ruled>>,
+    ruled: Option<Rc<RuledRequest>>,
     status: Status,
     host: &mut impl DocumentHost,
     scratch: &mut Scratch,

@@ -4,7 +4,7 @@
 //! ```text
 //! Host ── Sites::find ──> Site            names: exact, longest wildcard, default
 //! path ── resolve ──────> Resolution      decode once, normalise, map below the root, ask the DocumentHost
-//!            └─ phases ──> and Ruled       where the DocumentHost says that directives apply: in Apache's order
+//!            └─ phases ──> and RuledRequest where the DocumentHost says that directives apply: in Apache's order
 //! Script ── server_variables ──> $_SERVER
 //! ```
 //!
@@ -32,7 +32,7 @@ mod redirect;
 mod resolution;
 mod resolution_cache;
 mod resolve;
-mod ruled;
+mod ruled_request;
 mod rules;
 mod sendfile;
 mod sites;
@@ -47,7 +47,7 @@ pub use phases::{ListingPage, list, listing_type, respond};
 pub use resolution::{DetachedResolution, Resolution, Resolved, Script};
 pub use resolution_cache::{CachedResolution, ResolutionCache};
 pub use resolve::{explain, logged_path, requested_file, resolve, resolve_cached};
-pub use ruled::Ruled;
+pub use ruled_request::RuledRequest;
 pub use rules::{MergedCopies, Rules};
 pub use sendfile::{SendfileError, SendfileField};
 pub use sites::{Site, Sites};

@@ -42,7 +42,7 @@ use howdah_http::Status;
 
 use crate::documents::{DocumentHost, PathKind};
 use crate::path::{DocumentPath, Scratch};
-use crate::ruled::PassedAccess;
+use crate::ruled_request::PassedAccess;
 use crate::sites::Site;
 
 pub use listing::{ListingPage, list, listing_type};

@@ -11,7 +11,7 @@ use howdah_http::{Content, Fields, Request, Scheme, ScriptVariables};
 
 use crate::line_index::LineIndex;
 use crate::resolution::Script;
-use crate::ruled::Ruled;
+use crate::ruled_request::RuledRequest;
 pub use environment::{EnvironmentNames, ScriptEnvironment};
 
 /// Gives `out` every server variable of `script`, run for the request of `client`, as name and
@@ -34,7 +34,7 @@ pub use environment::{EnvironmentNames, ScriptEnvironment};
 pub fn server_variables(
     client: &ClientRequest<'_>,
     script: &Script,
-    ruled: Option<&Ruled>,
+    ruled: Option<&RuledRequest>,
     out: &mut impl FnMut(&[u8], &[u8]),
 ) -> u32 {
     let Some(ruled) = ruled else {
@@ -57,7 +57,7 @@ pub fn server_variables(
 pub fn common_variables(
     client: &ClientRequest<'_>,
     script: &Script,
-    ruled: Option<&Ruled>,
+    ruled: Option<&RuledRequest>,
     out: &mut impl FnMut(&[u8], &[u8]),
 ) {
     let request = client.request();
@@ -87,7 +87,7 @@ pub fn common_variables(
 /// Gives `out` the other variables that the server sets: those that differ between requests.
 pub fn own_variables(
     client: &ClientRequest<'_>,
-    ruled: Option<&Ruled>,
+    ruled: Option<&RuledRequest>,
     out: &mut impl FnMut(&[u8], &[u8]),
 ) {
     let request = client.request();
@@ -118,7 +118,11 @@ pub fn own_variables(
     }
 }
 
-fn about_the_script(script: &Script, ruled: Option<&Ruled>, out: &mut impl FnMut(&[u8], &[u8])) {
+fn about_the_script(
+    script: &Script,
+    ruled: Option<&RuledRequest>,
+    out: &mut impl FnMut(&[u8], &[u8]),
+) {
     let path = script.path();
     let root = path.root_bytes();
     out(b"DOCUMENT_ROOT", root);

@@ -10,8 +10,8 @@ use howdah_htaccess::modules::core::EtagParts;
 use howdah_htaccess::response::ResponseProperties;
 use howdah_http::{Fields, ResponseHead, Status};
 use howdah_site::{
-    ClientRequest, DocumentPath, FileHandle, Resolution, Resolved, Ruled, Scratch, Script, Site,
-    server_variables,
+    ClientRequest, DocumentPath, FileHandle, Resolution, Resolved, RuledRequest, Scratch, Script,
+    Site, server_variables,
 };
 use howdah_sys::credentials::Identity;
 
@@ -99,7 +99,7 @@ impl ResolvingState<'_> {
     fn answer(
         &mut self,
         resolution: Resolution,
-        ruled: Option<&mut Rc<Ruled>>,
+        ruled: Option<&mut Rc<RuledRequest>>,
         to: &mut Explanation,
     ) {
         let mut asked = (Asked::Whole, None);
@@ -120,7 +120,7 @@ impl ResolvingState<'_> {
     fn outcome(
         &mut self,
         resolution: Resolution,
-        ruled: Option<&Rc<Ruled>>,
+        ruled: Option<&Rc<RuledRequest>>,
         asked: &mut AskedOfFile,
         to: &mut Explanation,
     ) -> Option<ResponseProperties> {
@@ -184,7 +184,7 @@ impl ResolvingState<'_> {
     fn explain_file(
         &self,
         found: (DocumentPath, FileHandle),
-        rules: Option<&Ruled>,
+        rules: Option<&RuledRequest>,
         asked: &mut AskedOfFile,
         to: &mut Explanation,
     ) -> bool {
@@ -205,7 +205,7 @@ impl ResolvingState<'_> {
     }
 
     /// Explains the output of a script.
-    fn explain_script(&self, script: &Script, rules: Option<&Ruled>, to: &mut Explanation) {
+    fn explain_script(&self, script: &Script, rules: Option<&RuledRequest>, to: &mut Explanation) {
         let mut variables = NamesAndValues::new();
         server_variables(&self.client, script, rules, &mut |name, value| {
             let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
@@ -225,7 +225,7 @@ impl ResolvingState<'_> {
     fn adjust(
         &mut self,
         about: ResponseProperties,
-        ruled: Option<&mut Rc<Ruled>>,
+        ruled: Option<&mut Rc<RuledRequest>>,
         asked: &Asked,
         to: &mut Explanation,
     ) {
@@ -274,7 +274,7 @@ impl ResolvingState<'_> {
     }
 
     /// Returns the request's fields as directives have left them.
-    fn fields<'f>(&'f self, ruled: Option<&'f Ruled>) -> &'f Fields {
+    fn fields<'f>(&'f self, ruled: Option<&'f RuledRequest>) -> &'f Fields {
         let edited = ruled.and_then(|ruled| ruled.state.request_fields.as_ref());
         edited.unwrap_or(&self.client.request().fields)
     }
@@ -283,7 +283,7 @@ impl ResolvingState<'_> {
     fn file(
         &self,
         (path, file, variant): (&DocumentPath, FileHandle, NegotiatedForm),
-        ruled: Option<&Ruled>,
+        ruled: Option<&RuledRequest>,
     ) -> (ResponseHead, AskedOfFile) {
         let core = ruled.and_then(|ruled| ruled.settings.core.as_ref());
         let manner = AnswerForm {
@@ -329,7 +329,7 @@ fn shown(path: &DocumentPath) -> String {
     path.absolute().display().to_string()
 }
 
-fn settings(ruled: &Ruled) -> NamesAndValues {
+fn settings(ruled: &RuledRequest) -> NamesAndValues {
     let values = ruled.settings.php.iter().flat_map(|php| &php.values);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     values.map(|(name, value)| (text(name), text(value))).collect()

@@ -22,7 +22,7 @@ use howdah_htaccess::modules::filter::{ContentProperties, Filter};
 use howdah_htaccess::response::{ResponseProperties, may_take_long, passes_filters};
 use howdah_http::{ResponseHead, Status};
 use howdah_site::{
-    CachedResolution, DocumentPath, Host, ListingPage, Resolution, Resolved, Ruled, Site,
+    CachedResolution, DocumentPath, Host, ListingPage, Resolution, Resolved, RuledRequest, Site,
 };
 use howdah_sys::open::Lookup;
 
@@ -193,7 +193,7 @@ fn origin(context: &RequestContext<'_, '_>, site: &Site) -> JobOrigin {
 pub(super) async fn error(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: Option<Rc<Ruled>>,
+    ruled: Option<Rc<RuledRequest>>,
     status: Status,
 ) -> Resolved {
     context.prepared = None;
@@ -253,7 +253,7 @@ pub(super) async fn refused(
 fn error_here(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: Option<Rc<Ruled>>,
+    ruled: Option<Rc<RuledRequest>>,
     status: Status,
     lookup: Lookup,
 ) -> Result<Resolved, NotHere> {
@@ -311,10 +311,10 @@ fn is_there(store: &mut FileStore, path: &Path) -> bool {
 pub(crate) async fn list(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: &mut Rc<Ruled>,
+    ruled: &mut Rc<RuledRequest>,
     path: DocumentPath,
 ) -> Result<ListingPage, Status> {
-    let listed = CrewRequest::new(context, site).list(Ruled::clone(ruled), path);
+    let listed = CrewRequest::new(context, site).list(RuledRequest::clone(ruled), path);
     match Box::pin(listed).await {
         Ok(Some((after, page))) => {
             *ruled = Rc::new(after);
@@ -332,7 +332,7 @@ pub(crate) async fn list(
 pub(crate) async fn adjust(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: Option<&mut Rc<Ruled>>,
+    ruled: Option<&mut Rc<RuledRequest>>,
     response: &mut Response,
 ) -> Result<(), RespondError> {
     let Some(ruled) = ruled.filter(|_| matches!(response.head, Head::Own(_))) else {
@@ -374,7 +374,7 @@ pub(crate) async fn adjust(
 fn respond(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: &mut Rc<Ruled>,
+    ruled: &mut Rc<RuledRequest>,
     head: &mut ResponseHead,
     about: ResponseProperties,
 ) -> Result<Vec<Filter>, Status> {
@@ -389,7 +389,7 @@ fn respond(
 fn respond_here(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: &mut Rc<Ruled>,
+    ruled: &mut Rc<RuledRequest>,
     head: &mut ResponseHead,
     about: ResponseProperties,
 ) -> Option<Result<Vec<Filter>, Status>> {
@@ -418,11 +418,11 @@ fn respond_here(
 async fn respond_within(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: &mut Rc<Ruled>,
+    ruled: &mut Rc<RuledRequest>,
     head: &mut ResponseHead,
     about: ResponseProperties,
 ) -> Result<Vec<Filter>, RespondError> {
-    let before = (Rc::new(Ruled::clone(ruled)), head.clone());
+    let before = (Rc::new(RuledRequest::clone(ruled)), head.clone());
     if let Some(chosen) = respond_here(context, site, ruled, head, about) {
         return Ok(chosen?);
     }
@@ -441,7 +441,7 @@ async fn respond_within(
 }
 
 /// Logs the messages of directives.
-pub(super) fn log_messages(context: &RequestContext<'_, '_>, ruled: Option<&mut Rc<Ruled>>) {
+pub(super) fn log_messages(context: &RequestContext<'_, '_>, ruled: Option<&mut Rc<RuledRequest>>) {
     let ruled = ruled.filter(|ruled| !ruled.state.complaints.is_empty());
     let messages = ruled.map(|ruled| std::mem::take(&mut Rc::make_mut(ruled).state.complaints));
     for message in messages.iter().flatten() {

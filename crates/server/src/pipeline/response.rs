@@ -6,7 +6,7 @@ use std::sync::Arc;
 use howdah_files::Representation;
 use howdah_htaccess::modules::filter::Filter;
 use howdah_http::{Fields, Method, Request, ResponseHead, SharedHead, Status};
-use howdah_site::Ruled;
+use howdah_site::RuledRequest;
 
 use crate::body::{Body, BodySource, Trailers, Tunnel};
 use crate::net::FilterMemory;
@@ -48,7 +48,7 @@ pub(crate) struct RangeRequest {
     /// The request's fields, after RequestHeader.
     pub(crate) fields: Fields,
     /// The rules for the page of a 416.
-    pub(crate) ruled: Option<Rc<Ruled>>,
+    pub(crate) ruled: Option<Rc<RuledRequest>>,
 }
 
 /// Status and fields.

@@ -111,7 +111,7 @@ impl SubRequest {
 fn script_found(
     context: &RequestContext<'_, '_>,
     script: &Script,
-    ruled: Option<&howdah_site::Ruled>,
+    ruled: Option<&howdah_site::RuledRequest>,
 ) -> Vec<u8> {
     let mut owned: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
     server_variables(&context.client(), script, ruled, &mut |name: &[u8], value: &[u8]| {

@@ -8,7 +8,7 @@ use howdah_files::{
 use howdah_htaccess::modules::core::EtagParts;
 use howdah_htaccess::response;
 use howdah_http::{Fields, Request, ResponseHead, Status};
-use howdah_site::{DocumentPath, FileHandle, Ruled, Site};
+use howdah_site::{DocumentPath, FileHandle, RuledRequest, Site};
 
 use super::codings::{self, CodingFacts};
 use super::not_modified;
@@ -25,7 +25,7 @@ use crate::pipeline::{Head, RequestContext, Response, adjust};
 pub(crate) async fn respond(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: Option<&mut Rc<Ruled>>,
+    ruled: Option<&mut Rc<RuledRequest>>,
     (path, file): (DocumentPath, FileHandle),
 ) -> Result<Response, RespondError> {
     // Behind an error, such as 413, the rest of the content is not waited for.
@@ -64,7 +64,7 @@ pub(crate) async fn respond(
 pub(crate) async fn respond_with_methods(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: Option<&mut Rc<Ruled>>,
+    ruled: Option<&mut Rc<RuledRequest>>,
     (methods, path): (&str, DocumentPath),
 ) -> Result<Response, RespondError> {
     let mut head = ResponseHead::new(Status::OK);
@@ -163,7 +163,7 @@ pub(crate) fn named_tag(answer: &Answer, fields: &Fields) -> Option<Vec<u8>> {
 async fn respond_ruled(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: &mut Rc<Ruled>,
+    ruled: &mut Rc<RuledRequest>,
     (path, file, variant): (DocumentPath, FileHandle, NegotiatedForm),
 ) -> Result<Response, RespondError> {
     let core = ruled.settings.core.as_ref();
@@ -191,7 +191,7 @@ async fn respond_ruled(
 async fn adjusted(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: &mut Rc<Ruled>,
+    ruled: &mut Rc<RuledRequest>,
     answer: Answer,
 ) -> Result<(Response, Asked), RespondError> {
     if let Asked::Failed(head) = answer.asked {
@@ -292,7 +292,7 @@ fn keep_head(
 async fn failed(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: &mut Rc<Ruled>,
+    ruled: &mut Rc<RuledRequest>,
     mut head: ResponseHead,
     modified: u64,
 ) -> Result<Response, RespondError> {
@@ -328,7 +328,7 @@ pub(super) fn microseconds(seconds: u64) -> Option<i64> {
 }
 
 /// Returns whether the directives leave the file's own head as it is, including its media type.
-fn is_left_alone(ruled: &Ruled, document: &Representation) -> bool {
+fn is_left_alone(ruled: &RuledRequest, document: &Representation) -> bool {
     let state = &ruled.state;
     state.status == Status::OK
         && state.charset.is_none()
@@ -339,12 +339,16 @@ fn is_left_alone(ruled: &Ruled, document: &Representation) -> bool {
 }
 
 /// Returns whether no directive sets the media type.
-fn is_by_name(ruled: &Ruled) -> bool {
+fn is_by_name(ruled: &RuledRequest) -> bool {
     ruled.settings.mime.is_none() && ruled.state.content_type.is_none()
 }
 
 /// Adds the media type of the file at `path`.
-pub(crate) fn push_media_type(head: &mut ResponseHead, path: &DocumentPath, ruled: Option<&Ruled>) {
+pub(crate) fn push_media_type(
+    head: &mut ResponseHead,
+    path: &DocumentPath,
+    ruled: Option<&RuledRequest>,
+) {
     let by_name = files::media_type(path.file_name());
     head.fields.push(b"Content-Type", by_name.as_bytes());
     if let Some(ruled) = ruled {
@@ -354,7 +358,7 @@ pub(crate) fn push_media_type(head: &mut ResponseHead, path: &DocumentPath, rule
 
 /// Sets the media type that the directives chose. Without one, the type is
 /// `application/octet-stream`, so that no browser guesses.
-pub(crate) fn set_content_type(head: &mut ResponseHead, ruled: &Ruled) {
+pub(crate) fn set_content_type(head: &mut ResponseHead, ruled: &RuledRequest) {
     if is_by_name(ruled) {
         return;
     }

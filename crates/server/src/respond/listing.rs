@@ -7,7 +7,7 @@ use howdah_htaccess::host::{Probe, ProbeKind};
 use howdah_htaccess::modules::autoindex::FolderEntry;
 use howdah_htaccess::modules::core::EtagParts;
 use howdah_http::{ResponseHead, Status, date, etag};
-use howdah_site::{DocumentPath, Ruled, Site};
+use howdah_site::{DocumentPath, RuledRequest, Site};
 
 use crate::body::Body;
 use crate::observe::RespondError;
@@ -20,7 +20,7 @@ use crate::pipeline::{Head, RequestContext, Response, adjust, list};
 pub(crate) async fn respond(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: Option<&mut Rc<Ruled>>,
+    ruled: Option<&mut Rc<RuledRequest>>,
     path: DocumentPath,
 ) -> Result<Response, RespondError> {
     let Some(ruled) = ruled else {

@@ -9,7 +9,7 @@ use howdah_files::{CompressedCache, Representation};
 use howdah_htaccess::RequestState;
 use howdah_htaccess::response::passes_filters;
 use howdah_http::{Request, ResponseHead, SharedHead};
-use howdah_site::{ContentCoding, Ruled};
+use howdah_site::{ContentCoding, RuledRequest};
 
 use super::call::CommonCall;
 use crate::body::Body;
@@ -47,7 +47,7 @@ impl HeadConditions {
     /// Returns the conditions for a request with the rules `ruled`. `None`: the head depends on
     /// more, and cannot be prepared.
     pub(super) fn of(
-        ruled: &Ruled,
+        ruled: &RuledRequest,
         request: &Request,
         second: u64,
         compresses: bool,
@@ -69,7 +69,7 @@ impl HeadConditions {
         })
     }
 
-    fn hold(&self, ruled: &Ruled, request: &Request, second: u64) -> bool {
+    fn hold(&self, ruled: &RuledRequest, request: &Request, second: u64) -> bool {
         self.second.is_none_or(|known| known == second)
             && self
                 .accepts
@@ -85,7 +85,7 @@ impl PreparedResponse {
     pub(super) fn file(
         &self,
         representation: &Rc<Representation>,
-        ruled: &Ruled,
+        ruled: &RuledRequest,
         request: &Request,
         second: u64,
         cache: &CompressedCache,

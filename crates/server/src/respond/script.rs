@@ -14,7 +14,7 @@ use howdah_php::{
     Asker, DispatchError, Exchange, ExchangeError, HeadKind, PoolHandle, QueuePlace, RequestBody,
     RequestEncoder, ScriptRun, decode_head,
 };
-use howdah_site::{DocumentHost, Ruled, Script, Site};
+use howdah_site::{DocumentHost, RuledRequest, Script, Site};
 
 use super::call::ScriptCall;
 use super::codings::{self, CodingFacts};
@@ -32,7 +32,7 @@ use crate::pipeline::{Head, RangeRequest, RequestContext, Response, adjust};
 pub(crate) async fn respond(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    mut ruled: Option<&mut Rc<Ruled>>,
+    mut ruled: Option<&mut Rc<RuledRequest>>,
     script: &Script,
     is_error: bool,
 ) -> Result<Response, RespondError> {
@@ -110,7 +110,7 @@ fn queue_place(context: &RequestContext<'_, '_>, site: &Site) -> QueuePlace {
 async fn hand_over(
     context: &RequestContext<'_, '_>,
     pool: &PoolHandle,
-    ruled: Option<&Rc<Ruled>>,
+    ruled: Option<&Rc<RuledRequest>>,
     (script, place): (&Script, QueuePlace),
     content: &WorkerContent,
 ) -> Option<Result<Box<Exchange>, DispatchError>> {
@@ -209,7 +209,7 @@ impl Begun {
         mut self,
         context: &mut RequestContext<'_, '_>,
         site: &Site,
-        mut ruled: Option<&mut Rc<Ruled>>,
+        mut ruled: Option<&mut Rc<RuledRequest>>,
         script: &Script,
     ) -> Result<Response, RespondError> {
         let rules = ruled.as_deref().map(Rc::as_ref);
@@ -276,7 +276,7 @@ fn unchunked(context: &RequestContext<'_, '_>, script: &Script, exchange: Box<Ex
 /// The content was not received.
 pub(super) async fn content(
     context: &mut RequestContext<'_, '_>,
-    ruled: Option<&Ruled>,
+    ruled: Option<&RuledRequest>,
     is_error: bool,
 ) -> Result<ReceivedContent, RespondError> {
     if is_error || ruled.is_some_and(|ruled| ruled.is_content_gone) {
@@ -290,7 +290,7 @@ pub(super) async fn content(
 
 /// Returns the limit of LimitRequestBody; `None` if there is none. The server's own limit applies
 /// as well.
-fn body_limit(ruled: &Ruled) -> Option<u64> {
+fn body_limit(ruled: &RuledRequest) -> Option<u64> {
     let limit = ruled.settings.core.as_ref()?.request_body_limit?;
     (limit > 0).then_some(limit)
 }
@@ -298,7 +298,7 @@ fn body_limit(ruled: &Ruled) -> Option<u64> {
 /// Returns the length of the script's output, if there are filters and the output is short and ends
 /// at once.
 async fn short_length(
-    ruled: Option<&Ruled>,
+    ruled: Option<&RuledRequest>,
     compresses: bool,
     exchange: &mut Exchange,
 ) -> Option<u64> {
@@ -325,7 +325,7 @@ async fn short_length(
 fn modified(
     context: &RequestContext<'_, '_>,
     site: &Site,
-    ruled: &Ruled,
+    ruled: &RuledRequest,
     script: &Script,
 ) -> Option<i64> {
     ruled.settings.expires.as_ref().filter(|expires| expires.is_active())?;

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use howdah_files::{Answer, Asked, FileBody, ScriptManner, real_path};
 use howdah_http::{Fields, ResponseHead, Status};
-use howdah_site::{DocumentPath, Ruled, Script, Site};
+use howdah_site::{DocumentPath, RuledRequest, Script, Site};
 use howdah_sys::open::{self, Lookup};
 
 use super::file::{microseconds, named_tag, select};
@@ -27,7 +27,7 @@ use crate::pipeline::{Head, RequestContext, Response, adjust, look_at};
 pub(super) async fn respond(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: Option<&mut Rc<Ruled>>,
+    ruled: Option<&mut Rc<RuledRequest>>,
     script: &Script,
     mut head: ResponseHead,
 ) -> Result<Response, RespondError> {

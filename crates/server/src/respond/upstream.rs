@@ -25,7 +25,7 @@ use std::io;
 use std::rc::Rc;
 
 use howdah_http::{Content, Method, Request, ResponseHead, Status, members};
-use howdah_site::{Ruled, Site};
+use howdah_site::{RuledRequest, Site};
 
 use super::script;
 use crate::body::{self, Body, BodySource};
@@ -51,7 +51,7 @@ use websocket_key::WebsocketKey;
 pub(crate) async fn respond(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: Option<&mut Rc<Ruled>>,
+    ruled: Option<&mut Rc<RuledRequest>>,
     (number, target): (usize, &[u8]),
     is_error: bool,
 ) -> Result<Response, RespondError> {
@@ -219,7 +219,7 @@ impl fmt::Display for UpstreamError {
 /// Returns whether the request asks for a WebSocket (RFC 9110 §7.8, RFC 6455 §4.1). Directives may
 /// have removed the fields that say so. Any other protocol is not forwarded: a client could speak
 /// to the upstream past all rules.
-fn asks_for_websocket(request: &Request, ruled: Option<&Ruled>) -> bool {
+fn asks_for_websocket(request: &Request, ruled: Option<&RuledRequest>) -> bool {
     let state = ruled.map(|ruled| &ruled.state);
     let fields = state.and_then(|state| state.request_fields.as_ref()).unwrap_or(&request.fields);
     let method = state.map_or(&request.method, |state| &state.method);

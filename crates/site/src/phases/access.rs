@@ -10,7 +10,7 @@ use howdah_http::Status;
 use super::evaluation_context::PhaseContext;
 use super::{Evaluation, PhaseEnd, PhaseRequest, shown, step};
 use crate::documents::DocumentHost;
-use crate::ruled::PassedAccess;
+use crate::ruled_request::PassedAccess;
 
 impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     /// SetEnvIf and its relatives.

@@ -15,7 +15,7 @@ use super::{Evaluation, target};
 use crate::documents::{DocumentHost, PathKind};
 use crate::names::FileClass;
 use crate::path::{DocumentPath, Scratch};
-use crate::ruled::Ruled;
+use crate::ruled_request::RuledRequest;
 use crate::sites::Site;
 
 /// A page that lists a folder.
@@ -36,7 +36,7 @@ pub struct ListingPage {
 pub fn list(
     site: &Site,
     client: &ClientRequest<'_>,
-    ruled: &mut Ruled,
+    ruled: &mut RuledRequest,
     entries: Vec<FolderEntry>,
     host: &mut impl DocumentHost,
     scratch: &mut Scratch,
@@ -71,7 +71,7 @@ pub fn list(
 }
 
 /// Returns the media type of the page that [`list`] makes for this client.
-pub fn listing_type(site: &Site, client: &ClientRequest<'_>, ruled: &Ruled) -> Vec<u8> {
+pub fn listing_type(site: &Site, client: &ClientRequest<'_>, ruled: &RuledRequest) -> Vec<u8> {
     match has_own_page(site, ruled) {
         true if wants_json(request_fields(client, &ruled.state)) => JSON.to_vec(),
         true => HTML.to_vec(),
@@ -80,14 +80,14 @@ pub fn listing_type(site: &Site, client: &ClientRequest<'_>, ruled: &Ruled) -> V
 }
 
 /// Returns whether the page is the site's own (`listing`), and not that of mod_autoindex.
-fn has_own_page(site: &Site, ruled: &Ruled) -> bool {
+fn has_own_page(site: &Site, ruled: &RuledRequest) -> bool {
     site.config().listing && ruled.settings.autoindex.is_none()
 }
 
 fn own_page(
     site: &Site,
     client: &ClientRequest<'_>,
-    ruled: &mut Ruled,
+    ruled: &mut RuledRequest,
     entries: Vec<FolderEntry>,
     host: &mut impl DocumentHost,
     scratch: &mut Scratch,
@@ -203,7 +203,7 @@ fn media_type<H: DocumentHost>(name: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// ServerSignature.
-fn signature(client: &ClientRequest<'_>, ruled: &Ruled) -> Vec<u8> {
+fn signature(client: &ClientRequest<'_>, ruled: &RuledRequest) -> Vec<u8> {
     let core = ruled.settings.core.as_ref();
     match core.and_then(|core| core.server_signature) {
         None | Some(ServerSignature::Off) => Vec::new(),

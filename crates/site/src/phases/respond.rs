@@ -12,7 +12,7 @@ use super::Evaluation;
 use super::evaluation_context::PhaseContext;
 use crate::documents::{DocumentHost, PathKind};
 use crate::path::{DocumentPath, Scratch};
-use crate::ruled::Ruled;
+use crate::ruled_request::RuledRequest;
 use crate::sites::Site;
 
 /// Changes the head of a response as directives say, and returns the filters that its content
@@ -23,7 +23,7 @@ use crate::sites::Site;
 pub fn respond(
     site: &Site,
     client: &ClientRequest<'_>,
-    ruled: &mut Rc<Ruled>,
+    ruled: &mut Rc<RuledRequest>,
     head: &mut ResponseHead,
     about: ResponseProperties,
     host: &mut impl DocumentHost,

@@ -18,7 +18,7 @@ use super::{Evaluation, KnownPath, PhaseEnd, PhaseRequest, shown, step, target};
 use crate::documents::DocumentHost;
 use crate::resolution::{Resolution, Resolved};
 use crate::resolve::ALLOW_FILE;
-use crate::ruled::{PassedAccess, Ruled};
+use crate::ruled_request::{PassedAccess, RuledRequest};
 
 impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     /// Resolves the client's request.
@@ -42,7 +42,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     }
 
     /// Resolves the error `status` of a request that was resolved before.
-    pub(crate) fn fail(mut self, ruled: Ruled, status: Status) -> Resolved {
+    pub(crate) fn fail(mut self, ruled: RuledRequest, status: Status) -> Resolved {
         let mut request = PhaseRequest::new(self.client, ruled.state, &ruled.settings);
         if let Ok(path) = self.site.root(self.client.host(), self.scratch.take()) {
             request.path = path;
@@ -264,7 +264,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         }
         Resolved {
             resolution,
-            ruled: Some(Rc::new(Ruled {
+            ruled: Some(Rc::new(RuledRequest {
                 state: std::mem::take(state),
                 settings: Arc::clone(&request.settings),
                 is_content_gone: self.is_content_gone,

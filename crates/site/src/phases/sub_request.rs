@@ -12,7 +12,7 @@ use super::rounds::MOST_REDIRECTS;
 use super::{Evaluation, PhaseEnd, PhaseRequest, shown, step, target};
 use crate::documents::DocumentHost;
 use crate::line_index::LineIndex;
-use crate::ruled::PassedAccess;
+use crate::ruled_request::PassedAccess;
 
 impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     /// Returns what a rule or a condition learns of `uri`.

@@ -13,7 +13,7 @@ use crate::sites::Site;
 /// Returns the file that the request of `client` is for, which may be missing: the path in the
 /// document root up to the first name that is missing, as Apache's `r->filename`. Empty where the
 /// URL's path has no meaning. For a request whose resolution has neither a path nor a
-/// [`Ruled`](crate::Ruled): it is resolved once more.
+/// [`RuledRequest`](crate::RuledRequest): it is resolved once more.
 pub fn requested_file(
     site: &Site,
     client: &ClientRequest<'_>,

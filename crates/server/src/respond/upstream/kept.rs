@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::connection::{ConnectionPlace, UpstreamConnection};
+use super::connection::{UpstreamConnection, UpstreamPlace};
 use crate::budget::{Budget, NoRoom};
 use crate::front::Thread;
 
@@ -36,7 +36,7 @@ struct WaitingConnection {
 }
 
 impl KeptConnections {
-    /// Takes a connection that the upstream has not closed. `None`: there is none.
+    /// Takes a connection that the upstream has not closed.
     pub(super) fn take(&self, key: UpstreamKey) -> Option<UpstreamConnection> {
         let mut upstreams = self.upstreams.borrow_mut();
         let waiting = &mut upstreams.get_mut(&key)?.waiting;
@@ -53,13 +53,9 @@ impl KeptConnections {
     ///
     /// # Errors
     /// There is none, and no connection waits.
-    pub(super) fn place(
-        &self,
-        places: &Arc<Budget>,
-        site: usize,
-    ) -> Result<ConnectionPlace, NoRoom> {
+    pub(super) fn place(&self, places: &Arc<Budget>, site: usize) -> Result<UpstreamPlace, NoRoom> {
         loop {
-            match ConnectionPlace::take(places, site) {
+            match UpstreamPlace::take(places, site) {
                 Err(_) if self.close_longest_waiting(site) => {}
                 taken => return taken,
             }

@@ -18,7 +18,7 @@ use crate::documents::{DocumentHost, DocumentLook, FileHandle, PathKind};
 use crate::path::{DocumentPath, Scratch};
 use crate::resolution::{Resolution, Resolved};
 use crate::resolution_cache::ResolutionCache;
-use crate::ruled::Ruled;
+use crate::ruled_request::RuledRequest;
 use crate::rules::{MergedCopies, Rules};
 use crate::sites::{Site, Sites};
 
@@ -201,7 +201,7 @@ impl Tree {
 
 impl Tree {
     /// Resolves an error that occurs after `target` was resolved.
-    pub fn later(&mut self, target: &str, ruled: Option<Rc<Ruled>>, status: u16) -> String {
+    pub fn later(&mut self, target: &str, ruled: Option<Rc<RuledRequest>>, status: u16) -> String {
         let request = Request {
             target: target.as_bytes().to_vec(),
             ..Request::default()
