@@ -13,7 +13,7 @@ use std::time::Instant;
 use howdah_config::Config;
 use howdah_files::{Answer, Asked, FileStore, StoreLimits};
 use howdah_http::Request;
-use howdah_site::{ClientRequest, DocumentHost, DocumentPath, Host, PathKind, Scratch, Sites};
+use howdah_site::{ClientRequest, DirectiveHost, DocumentPath, PathKind, Scratch, SiteHost, Sites};
 
 fn main() {
     let folder = Folder::new();
@@ -168,9 +168,9 @@ fn request(fields: &[(&str, &str)]) -> Request {
 /// The path that `site` asks for when it resolves `url`.
 fn path(sites: &Sites, url: &str) -> DocumentPath {
     struct Asked(Option<DocumentPath>);
-    impl Host for Asked {}
+    impl DirectiveHost for Asked {}
 
-    impl DocumentHost for Asked {
+    impl SiteHost for Asked {
         fn kind(&mut self, path: &DocumentPath) -> PathKind {
             self.0.get_or_insert_with(|| path.clone());
             PathKind::File

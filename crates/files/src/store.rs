@@ -195,7 +195,8 @@ impl FileStore {
     }
 
     /// Answers `request`, a GET or HEAD, from the file at `path`. `file` is what resolving found
-    /// there, in this request or in an earlier one of the same [epoch](howdah_site::DocumentHost::epoch).
+    /// there, in this request or in an earlier one of the same
+    /// [epoch](howdah_site::SiteHost::epoch).
     ///
     /// # Errors
     /// The status of an error without fields of its own: 403, 404, 405, 503.

@@ -73,7 +73,7 @@ pub mod work;
 pub use client::{ClientRequest, PropertyValues, RequestReads, Unrepeatable};
 pub use compile::{Compiled, compile};
 pub use evaluation_context::EvaluationContext;
-pub use host::Host;
+pub use host::DirectiveHost;
 pub use mistake::{Complaint, DirectivePlace, Mistake, MistakeKind, Severity};
 pub use scope::CompileContext;
 pub use settings::DirectiveSettings;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use howdah_htaccess::ClientRequest;
 use howdah_http::Status;
 
-use crate::documents::DocumentHost;
+use crate::documents::SiteHost;
 use crate::path::Scratch;
 use crate::phases::Evaluation;
 use crate::resolution::Resolved;
@@ -19,7 +19,7 @@ pub fn error(
     client: &ClientRequest<'_>,
     ruled: Option<Rc<RuledRequest>>,
     status: Status,
-    host: &mut impl DocumentHost,
+    host: &mut impl SiteHost,
     scratch: &mut Scratch,
 ) -> Resolved {
     match ruled {

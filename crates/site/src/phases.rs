@@ -40,7 +40,7 @@ use howdah_htaccess::trace::TraceEvent;
 use howdah_htaccess::{ClientRequest, DirectiveSettings};
 use howdah_http::Status;
 
-use crate::documents::{DocumentHost, PathKind};
+use crate::documents::{PathKind, SiteHost};
 use crate::path::{DocumentPath, Scratch};
 use crate::ruled_request::PassedAccess;
 use crate::sites::Site;
@@ -89,7 +89,7 @@ impl From<Status> for PhaseEnd {
     }
 }
 
-impl<'a, 'r, H: DocumentHost> Evaluation<'a, 'r, H> {
+impl<'a, 'r, H: SiteHost> Evaluation<'a, 'r, H> {
     pub(crate) fn new(
         site: &'a Site,
         client: ClientRequest<'r>,

@@ -17,7 +17,7 @@ use self::merged_copies::{CountedCopies, FolderMerges};
 use crate::phases::handler::ABOVE;
 
 /// The directives in force in a folder: its own file merged with those of the folders above, up to
-/// the site's own rules. The [`DocumentHost`](crate::DocumentHost) makes the rules and keeps them
+/// the site's own rules. The [`SiteHost`](crate::SiteHost) makes the rules and keeps them
 /// until one of these files changes. Nothing is merged twice: neither the folders on the way, nor
 /// the sections that apply to a file.
 #[derive(Debug)]

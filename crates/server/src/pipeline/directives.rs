@@ -22,7 +22,8 @@ use howdah_htaccess::modules::filter::{ContentProperties, Filter};
 use howdah_htaccess::response::{ResponseProperties, may_take_long, passes_filters};
 use howdah_http::{ResponseHead, Status};
 use howdah_site::{
-    CachedResolution, DocumentPath, Host, ListingPage, Resolution, Resolved, RuledRequest, Site,
+    CachedResolution, DirectiveHost, DocumentPath, ListingPage, Resolution, Resolved, RuledRequest,
+    Site,
 };
 use howdah_sys::open::Lookup;
 

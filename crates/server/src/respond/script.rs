@@ -14,7 +14,7 @@ use howdah_php::{
     Asker, DispatchError, Exchange, ExchangeError, HeadKind, PoolHandle, QueuePlace, RequestBody,
     RequestEncoder, ScriptRun, decode_head,
 };
-use howdah_site::{DocumentHost, RuledRequest, Script, Site};
+use howdah_site::{RuledRequest, Script, Site, SiteHost};
 
 use super::call::ScriptCall;
 use super::codings::{self, CodingFacts};

@@ -9,10 +9,10 @@ use howdah_http::Status;
 
 use super::evaluation_context::PhaseContext;
 use super::{Evaluation, PhaseEnd, PhaseRequest, shown, step};
-use crate::documents::DocumentHost;
+use crate::documents::SiteHost;
 use crate::ruled_request::PassedAccess;
 
-impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
+impl<'r, H: SiteHost> Evaluation<'_, 'r, H> {
     /// SetEnvIf and its relatives.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use howdah_http::{Fields, Status};
 use self::folder_page::{FolderPage, Order, wants_json};
 use super::evaluation_context::PhaseContext;
 use super::{Evaluation, target};
-use crate::documents::{DocumentHost, PathKind};
+use crate::documents::{PathKind, SiteHost};
 use crate::names::FileClass;
 use crate::path::{DocumentPath, Scratch};
 use crate::ruled_request::RuledRequest;
@@ -38,7 +38,7 @@ pub fn list(
     client: &ClientRequest<'_>,
     ruled: &mut RuledRequest,
     entries: Vec<FolderEntry>,
-    host: &mut impl DocumentHost,
+    host: &mut impl SiteHost,
     scratch: &mut Scratch,
 ) -> ListingPage {
     if has_own_page(site, ruled) {
@@ -89,7 +89,7 @@ fn own_page(
     client: &ClientRequest<'_>,
     ruled: &mut RuledRequest,
     entries: Vec<FolderEntry>,
-    host: &mut impl DocumentHost,
+    host: &mut impl SiteHost,
     scratch: &mut Scratch,
 ) -> ListingPage {
     let mut evaluation = Evaluation::new(site, *client, host, scratch);
@@ -121,7 +121,7 @@ fn request_fields<'f>(client: &ClientRequest<'f>, state: &'f RequestState) -> &'
 const HTML: &[u8] = b"text/html; charset=utf-8";
 const JSON: &[u8] = b"application/json";
 
-impl<H: DocumentHost> Evaluation<'_, '_, H> {
+impl<H: SiteHost> Evaluation<'_, '_, H> {
     fn visible(
         &mut self,
         state: &mut RequestState,
@@ -196,7 +196,7 @@ impl<H: DocumentHost> Evaluation<'_, '_, H> {
 }
 
 /// The media type of the last extension, where no directive says more.
-fn media_type<H: DocumentHost>(name: &[u8]) -> Option<Vec<u8>> {
+fn media_type<H: SiteHost>(name: &[u8]) -> Option<Vec<u8>> {
     let dot = memchr::memrchr(b'.', name)?;
     let media_type = H::media_type(&name[dot + 1..].to_ascii_lowercase())?;
     Some(media_type.as_bytes().to_vec())

@@ -10,7 +10,7 @@ use howdah_http::{ResponseHead, Status};
 
 use super::Evaluation;
 use super::evaluation_context::PhaseContext;
-use crate::documents::{DocumentHost, PathKind};
+use crate::documents::{PathKind, SiteHost};
 use crate::path::{DocumentPath, Scratch};
 use crate::ruled_request::RuledRequest;
 use crate::sites::Site;
@@ -26,7 +26,7 @@ pub fn respond(
     ruled: &mut Rc<RuledRequest>,
     head: &mut ResponseHead,
     about: ResponseProperties,
-    host: &mut impl DocumentHost,
+    host: &mut impl SiteHost,
     scratch: &mut Scratch,
 ) -> Result<Vec<Filter>, Status> {
     if response::respond_plainly(&ruled.state, &ruled.settings, head, about.is_error) {

@@ -4,7 +4,7 @@ use howdah_config::EncodedSlashes;
 use howdah_htaccess::ClientRequest;
 
 use super::methods::without_path;
-use crate::documents::DocumentHost;
+use crate::documents::SiteHost;
 use crate::normal::normalize;
 use crate::path::Scratch;
 use crate::phases::Evaluation;
@@ -17,7 +17,7 @@ use crate::sites::Site;
 pub fn requested_file(
     site: &Site,
     client: &ClientRequest<'_>,
-    host: &mut impl DocumentHost,
+    host: &mut impl SiteHost,
 ) -> Vec<u8> {
     if without_path(client.request()).is_some() {
         return Vec::new();

@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::Host;
-use crate::documents::{DocumentHost, PathKind};
+use crate::DirectiveHost;
+use crate::documents::{PathKind, SiteHost};
 use crate::path::{DocumentPath, Scratch};
 use crate::resolution::Resolution;
 use crate::sites::Sites;
@@ -11,9 +11,9 @@ use howdah_http::Method;
 
 struct OnlyScripts;
 
-impl Host for OnlyScripts {}
+impl DirectiveHost for OnlyScripts {}
 
-impl DocumentHost for OnlyScripts {
+impl SiteHost for OnlyScripts {
     fn kind(&mut self, path: &DocumentPath) -> PathKind {
         if path.relative().ends_with(b".php") {
             PathKind::File

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use howdah_site::DocumentHost;
+use howdah_site::SiteHost;
 use howdah_sys::readiness::Readable;
 
 use super::Thread;
