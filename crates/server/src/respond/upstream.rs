@@ -14,8 +14,8 @@ mod connect;
 mod connection;
 mod kept;
 mod names;
-mod reply;
 mod request;
+mod response;
 mod tunnel_place;
 mod upload;
 mod websocket_key;
@@ -37,8 +37,8 @@ use connection::UpstreamConnection;
 use kept::ConnectionHome;
 pub(crate) use kept::KeptConnections;
 pub(crate) use names::UpstreamNames;
-use reply::{Expected, Reply, UpstreamFailure};
 use request::{ConnectionOptions, request_head};
+use response::{ExpectedContent, UpstreamFailure, UpstreamResponse};
 use tunnel_place::TunnelPlace;
 use upload::{ForwardedRequest, Upload};
 use websocket_key::WebsocketKey;
@@ -74,9 +74,9 @@ pub(crate) async fn respond(
         (None, _) => ConnectionOptions::Persist,
     };
     let expected = match (*method == Method::Head, &switch) {
-        (true, _) => Expected::NoContent,
-        (false, Some(_)) => Expected::Switch,
-        (false, None) => Expected::Content,
+        (true, _) => ExpectedContent::NoContent,
+        (false, Some(_)) => ExpectedContent::Switch,
+        (false, None) => ExpectedContent::Content,
     };
     let head = request_head(&context.client(), rules, upstream, target, length, connection)
         .map_err(|why| RequestError::head(context.situation(), Status::BAD_REQUEST, why))?;
@@ -119,9 +119,9 @@ pub(crate) async fn respond(
 /// as mod_proxy_http does. `head` is the first one. `None`: the client is gone.
 async fn final_head(
     context: &mut RequestContext<'_, '_>,
-    reply: &mut Reply,
+    reply: &mut UpstreamResponse,
     mut head: ResponseHead,
-    expected: Expected,
+    expected: ExpectedContent,
 ) -> Option<Result<ResponseHead, UpstreamFailure>> {
     while head.status.is_informational() && head.status != Status::SWITCHING_PROTOCOLS {
         context.stream.send_interim(&head).await;
@@ -165,7 +165,7 @@ impl Switch {
         thread: &Thread,
         site: &Site,
         mut head: ResponseHead,
-        reply: Reply,
+        reply: UpstreamResponse,
     ) -> Result<Response, UpstreamFailure> {
         if let Some(key) = self.key {
             let accept = head.fields.value(b"sec-websocket-accept");
@@ -244,7 +244,7 @@ async fn exchange(
     site: &Site,
     number: usize,
     request: ForwardedRequest,
-) -> Result<(ResponseHead, Reply), UpstreamFailure> {
+) -> Result<(ResponseHead, UpstreamResponse), UpstreamFailure> {
     let (key, settings) = ((site.number(), number), site.config());
     let (request, upstream) = (Rc::new(request), &settings.upstreams[number]);
     let mut kept = thread.kept().take(key);
@@ -264,7 +264,7 @@ async fn exchange(
         });
         let upload = Upload::new(Rc::clone(&request));
         let (name, patience) = (upstream.to_string(), settings.upstream_timeout);
-        let mut reply = Reply::new(name, connection, upload, patience, home);
+        let mut reply = UpstreamResponse::new(name, connection, upload, patience, home);
         match reply.read_head(request.expected).await {
             Ok(head) => return Ok((head, reply)),
             Err(UpstreamFailure::Broken(_) | UpstreamFailure::Short)
