@@ -44,7 +44,7 @@ pub(super) async fn resolve(context: &mut RequestContext<'_, '_>, site: &Site) -
     let mut began = context.arrival.started;
     for _ in 0..MOST_PASSWORDS {
         let mut here = resolve_here(context, site, Lookup::Cached, began);
-        if matches!(here, Err(NotHere::Cold)) {
+        if matches!(here, Err(NotResolvedHere::Cold)) {
             if Box::pin(CrewRequest::new(context, site).read_disk()).await.is_err() {
                 return too_many_waiting(context, WAIT_FOR_DISK);
             }
@@ -94,7 +94,7 @@ fn too_many_waiting(context: &RequestContext<'_, '_>, why: &str) -> Resolved {
 }
 
 /// The reason why the event loop cannot resolve a request.
-enum NotHere {
+enum NotResolvedHere {
     /// The work is too much for an event loop.
     Costly,
     /// The disk would have to be waited for.
@@ -107,7 +107,7 @@ fn resolve_here(
     site: &Site,
     lookup: Lookup,
     began: Instant,
-) -> Result<CachedResolution<crate::respond::PreparedResponse>, NotHere> {
+) -> Result<CachedResolution<crate::respond::PreparedResponse>, NotResolvedHere> {
     let thread = context.thread;
     let budget = budget_here(context, site);
     let client = context.peer.client(context.request, context.arrival.began.microseconds);
@@ -123,7 +123,7 @@ fn resolve_here(
     match found {
         Err(voided) => Err(not_here(context, site, &budget, voided)),
         Ok(found) if is_done(context, site, &budget, began) => Ok(found),
-        Ok(_) => Err(NotHere::Costly),
+        Ok(_) => Err(NotResolvedHere::Costly),
     }
 }
 
@@ -150,14 +150,14 @@ fn not_here(
     site: &Site,
     budget: &WorkBudget,
     voided: Voided,
-) -> NotHere {
+) -> NotResolvedHere {
     if voided.cold {
-        return NotHere::Cold;
+        return NotResolvedHere::Cold;
     }
     if voided.too_many_links && budget.most() > 0 {
         context.thread.costly_sites().note(site.number(), Instant::now());
     }
-    NotHere::Costly
+    NotResolvedHere::Costly
 }
 
 /// Returns whether an evaluation, begun at `began`, has kept to its budget. Notes a site that was
@@ -207,7 +207,7 @@ pub(super) async fn error(
     }
     let copy = || ruled.as_deref().cloned();
     let mut here = error_here(context, site, ruled.clone(), status, Lookup::Cached);
-    if matches!(here, Err(NotHere::Cold)) {
+    if matches!(here, Err(NotResolvedHere::Cold)) {
         let page = CrewRequest::new(context, site).read_disk_for_error(copy(), status);
         if Box::pin(page).await.is_err() {
             return without_page();
@@ -257,7 +257,7 @@ fn error_here(
     ruled: Option<Rc<RuledRequest>>,
     status: Status,
     lookup: Lookup,
-) -> Result<Resolved, NotHere> {
+) -> Result<Resolved, NotResolvedHere> {
     let began = Instant::now();
     let budget = budget_here(context, site);
     let client = context.peer.client(context.request, context.arrival.began.microseconds);
@@ -269,7 +269,7 @@ fn error_here(
         .bounded(bounds, |host| howdah_site::error(site, &client, ruled, status, host, scratch));
     match resolved {
         Err(voided) => Err(not_here(context, site, &budget, voided)),
-        Ok(_) if !is_done(context, site, &budget, began) => Err(NotHere::Costly),
+        Ok(_) if !is_done(context, site, &budget, began) => Err(NotResolvedHere::Costly),
         Ok(resolved) => Ok(resolved),
     }
 }

@@ -66,11 +66,13 @@ pub(crate) async fn respond(
         match final_head(context, &mut exchange).await {
             Ok(head) => break (head, exchange),
             // A request that no worker has begun is handed over again, perhaps to the next zygote.
-            Err(NoHead::Failed(ExchangeError::NotTaken)) => place.since = Some(exchange.since()),
-            Err(NoHead::Failed(failure)) => {
+            Err(NoResponseHead::Failed(ExchangeError::NotTaken)) => {
+                place.since = Some(exchange.since())
+            }
+            Err(NoResponseHead::Failed(failure)) => {
                 return Err(RequestError::script(context.situation(), script, failure).into());
             }
-            Err(NoHead::Gone) => return Err(RequestError::gone(context.situation()).into()),
+            Err(NoResponseHead::Gone) => return Err(RequestError::gone(context.situation()).into()),
         }
     };
     if site.config().server_timing {
@@ -84,7 +86,9 @@ pub(crate) async fn respond(
         exchange.detach();
         return sendfile::respond(context, site, ruled, script, head).await;
     }
-    Begun { head, exchange, is_error }.respond(context, site, ruled, script).await
+    BegunResponse { head, exchange, is_error }
+        .respond(context, site, ruled, script)
+        .await
 }
 
 /// Notes that a request was refused that has waited for a worker since then.
@@ -192,14 +196,14 @@ fn content_error(context: &RequestContext<'_, '_>, error: &BodyError) -> Respond
 }
 
 /// A response whose head has come.
-struct Begun {
+struct BegunResponse {
     head: ResponseHead,
     exchange: Box<Exchange>,
     /// The script makes an error page.
     is_error: bool,
 }
 
-impl Begun {
+impl BegunResponse {
     /// Lets directives and the site's configuration change the head, and choose the filters of the
     /// content.
     ///
@@ -335,15 +339,15 @@ fn modified(
 }
 
 /// The reason why there is no head of a response.
-enum NoHead {
+enum NoResponseHead {
     Failed(ExchangeError),
     /// The client is gone.
     Gone,
 }
 
-impl From<ExchangeError> for NoHead {
-    fn from(failure: ExchangeError) -> NoHead {
-        NoHead::Failed(failure)
+impl From<ExchangeError> for NoResponseHead {
+    fn from(failure: ExchangeError) -> NoResponseHead {
+        NoResponseHead::Failed(failure)
     }
 }
 
@@ -351,7 +355,7 @@ impl From<ExchangeError> for NoHead {
 async fn final_head(
     context: &mut RequestContext<'_, '_>,
     exchange: &mut Exchange,
-) -> Result<ResponseHead, NoHead> {
+) -> Result<ResponseHead, NoResponseHead> {
     loop {
         // A running script is told that its client is gone only when that is certain, as with
         // Apache. A request that waits is given up as soon as the client closes its side.
@@ -360,7 +364,7 @@ async fn final_head(
             false => context.stream.poll_broken(poll),
         };
         let wait = exchange.head_unless(is_gone, &mut context.scratch.head);
-        let kind = wait.await.ok_or(NoHead::Gone)??;
+        let kind = wait.await.ok_or(NoResponseHead::Gone)??;
         match kind {
             HeadKind::Environment => {
                 context.script_environment = Some(texts(context, "apache_setenv()")?);
@@ -377,7 +381,9 @@ async fn final_head(
         // A script that sends them without end does not keep the thread: other connections get
         // their turn, and it is told when its client is gone.
         let is_gone = |poll: &mut Context<'_>| context.stream.poll_broken(poll);
-        body::unless(is_gone, tokio::task::yield_now()).await.ok_or(NoHead::Gone)?;
+        body::unless(is_gone, tokio::task::yield_now())
+            .await
+            .ok_or(NoResponseHead::Gone)?;
     }
 }
 
