@@ -1,7 +1,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::super::connection::ConnectionPlace;
+use super::super::connection::UpstreamPlace;
 use super::super::upload::ForwardedRequest;
 use super::*;
 use crate::body::{Duplex, ReceivedContent};
@@ -26,7 +26,7 @@ fn read_in_pieces(response: &str, expected: ExpectedContent) -> String {
         let places = Arc::new(Budget::of_descriptors(BudgetUnit::Connections, 1, &[true]));
         let connection = UpstreamConnection {
             stream: Box::new(tokio::io::join(response, tokio::io::sink())),
-            place: ConnectionPlace::take(&places, 0).unwrap(),
+            place: UpstreamPlace::take(&places, 0).unwrap(),
         };
         let request = ForwardedRequest {
             head: Vec::new(),
