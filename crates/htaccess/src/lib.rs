@@ -77,6 +77,6 @@ pub use host::DirectiveHost;
 pub use mistake::{Complaint, DirectivePlace, Mistake, MistakeKind, Severity};
 pub use scope::CompileContext;
 pub use settings::DirectiveSettings;
-pub use transaction::{NoRoom, RequestState, Transaction};
+pub use transaction::{NoVariableRoom, RequestState, Transaction};
 pub use variables::{SERVER_ADMIN, SERVER_SOFTWARE};
 pub use work::{Exhausted, Meter, WorkBudget};

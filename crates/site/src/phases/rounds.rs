@@ -8,7 +8,7 @@ use howdah_htaccess::module_notes::{CarryOver, ModuleNotes};
 use howdah_htaccess::modules::core::{ErrorDestination, ErrorDocument, destination};
 use howdah_htaccess::trace::Trace;
 use howdah_htaccess::work::ROUND;
-use howdah_htaccess::{ClientRequest, NoRoom, RequestState};
+use howdah_htaccess::{ClientRequest, NoVariableRoom, RequestState};
 use howdah_http::{Fields, Method, Scheme, Status};
 
 use super::content;
@@ -122,7 +122,7 @@ impl<'r, H: SiteHost> Evaluation<'_, 'r, H> {
             // Every variable is there once more, with a longer name.
             let env = &request.tx.state.env;
             if request.tx.state.room_for(env.size() + RENAMED.len() * env.len()).is_err() {
-                request.tx.complain(None, NoRoom::MESSAGE);
+                request.tx.complain(None, NoVariableRoom::MESSAGE);
                 ended = Err(PhaseEnd::FAILED);
                 continue;
             }

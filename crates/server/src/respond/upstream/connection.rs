@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::body::Duplex;
-use crate::budget::{Budget, NoRoom};
+use crate::budget::{Budget, BudgetUsedUp};
 
 /// A connection to an upstream. Its descriptor is closed before its place is given back.
 pub(super) struct UpstreamConnection {
@@ -25,7 +25,7 @@ impl UpstreamPlace {
     ///
     /// # Errors
     /// There is none.
-    pub(super) fn take(places: &Arc<Budget>, site: usize) -> Result<UpstreamPlace, NoRoom> {
+    pub(super) fn take(places: &Arc<Budget>, site: usize) -> Result<UpstreamPlace, BudgetUsedUp> {
         places.reserve(site, 1)?;
         Ok(UpstreamPlace { places: Arc::clone(places), site })
     }

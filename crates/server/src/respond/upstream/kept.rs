@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::connection::{UpstreamConnection, UpstreamPlace};
-use crate::budget::{Budget, NoRoom};
+use crate::budget::{Budget, BudgetUsedUp};
 use crate::front::Thread;
 
 /// The place of an upstream: the number of its site, and its number in the site's `upstreams`.
@@ -53,7 +53,11 @@ impl KeptConnections {
     ///
     /// # Errors
     /// There is none, and no connection waits.
-    pub(super) fn place(&self, places: &Arc<Budget>, site: usize) -> Result<UpstreamPlace, NoRoom> {
+    pub(super) fn place(
+        &self,
+        places: &Arc<Budget>,
+        site: usize,
+    ) -> Result<UpstreamPlace, BudgetUsedUp> {
         loop {
             match UpstreamPlace::take(places, site) {
                 Err(_) if self.close_longest_waiting(site) => {}

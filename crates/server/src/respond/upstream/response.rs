@@ -18,7 +18,7 @@ use super::connection::UpstreamConnection;
 use super::kept::ConnectionHome;
 use super::upload::{Upload, UploadError};
 use crate::body::{AvailableContent, BodySource, SourceError, Trailers, Tunnel};
-use crate::budget::NoRoom;
+use crate::budget::BudgetUsedUp;
 use crate::net::{Buffer, Piece};
 
 /// The most bytes of a response's field lines, and the most lines. Beyond: 502. The same limits
@@ -44,7 +44,7 @@ pub(super) enum UpstreamFailure {
     /// The connection could not be made a moment ago, and is not tried.
     Resting,
     /// No connection may be made.
-    NoRoom(NoRoom),
+    NoRoom(BudgetUsedUp),
     /// TLS could not be begun. The text says why and what to do.
     Handshake(String),
     /// The connection broke.
