@@ -26,7 +26,7 @@ use crate::zygote::{Lease, LostWorker};
 /// Dropping it cancels the request if no worker has begun it. Otherwise the worker is told that
 /// nobody reads the response. Always in a box, because it is handed on often.
 #[derive(Debug)]
-pub struct Exchange {
+pub struct ScriptExchange {
     waiters: Rc<Waiters>,
     lease: Option<Lease>,
     since: Instant,
@@ -85,7 +85,7 @@ pub enum ExchangeError {
     /// No worker has begun the request, and none will: the pool died as with
     /// [`ExchangeError::PoolDied`], or the scripts before it take long, and it waits for its turn
     /// with the requests of other clients instead, or the front ends. It can be handed over again,
-    /// see [`Exchange::since`].
+    /// see [`ScriptExchange::since`].
     NotTaken,
     /// No worker began the request within the pool's `queue_timeout`.
     NotBegun,
@@ -113,9 +113,9 @@ pub struct Progress {
     pub full: bool,
 }
 
-impl Exchange {
-    pub(crate) fn new(waiters: Rc<Waiters>, lease: Lease, since: Instant) -> Box<Exchange> {
-        Box::new(Exchange {
+impl ScriptExchange {
+    pub(crate) fn new(waiters: Rc<Waiters>, lease: Lease, since: Instant) -> Box<ScriptExchange> {
+        Box::new(ScriptExchange {
             waiters,
             lease: Some(lease),
             since,
@@ -313,9 +313,9 @@ impl Exchange {
         came.expect("nothing else ends the wait")
     }
 
-    /// Waits for the next response head like [`Exchange::head`], unless the client leaves. `None`:
-    /// `is_gone` says that the client is gone. `is_gone` is told whether the request still waits
-    /// for a worker, for so long that no free one can be about to begin it.
+    /// Waits for the next response head like [`ScriptExchange::head`], unless the client leaves.
+    /// `None`: `is_gone` says that the client is gone. `is_gone` is told whether the request still
+    /// waits for a worker, for so long that no free one can be about to begin it.
     ///
     /// # Errors
     /// `Some(Err)`: the head will not arrive.
@@ -439,7 +439,7 @@ enum AwaitedPart {
 /// The time after which a worker that was free has begun a request.
 const WAKING: Duration = Duration::from_millis(200);
 
-impl Drop for Exchange {
+impl Drop for ScriptExchange {
     fn drop(&mut self) {
         if let Some(report) = self.report.take() {
             report.set(self.run());
@@ -456,7 +456,7 @@ impl Drop for Exchange {
     }
 }
 
-/// Decodes a head that [`Exchange::head`] copied.
+/// Decodes a head that [`ScriptExchange::head`] copied.
 ///
 /// # Errors
 /// [`ExchangeError::Malformed`] if the bytes are no response head.

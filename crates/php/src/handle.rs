@@ -12,7 +12,7 @@ use howdah_sys::usage;
 use crate::RequestEncoder;
 use crate::counters::{PoolCounter, PoolCounters};
 use crate::deadlines::Deadlines;
-use crate::exchange::{Answers, Asker, Exchange};
+use crate::exchange::{Answers, Asker, ScriptExchange};
 use crate::lanes::QueuePlace;
 use crate::pool::{DispatchError, Pool};
 use crate::waiters::Waiters;
@@ -77,7 +77,7 @@ impl PoolHandle {
         encoder: &RefCell<RequestEncoder>,
         encode: impl Fn(&mut RequestEncoder),
         body: RequestBody<'_>,
-    ) -> Result<Box<Exchange>, DispatchError> {
+    ) -> Result<Box<ScriptExchange>, DispatchError> {
         let waiting = WaitingRequest { handle: self, place };
         let dispatched = self.try_dispatch(place, asker, encoder, encode, body).await;
         std::mem::forget(waiting);
@@ -115,7 +115,7 @@ impl PoolHandle {
         encoder: &RefCell<RequestEncoder>,
         encode: impl Fn(&mut RequestEncoder),
         body: RequestBody<'_>,
-    ) -> Result<Box<Exchange>, DispatchError> {
+    ) -> Result<Box<ScriptExchange>, DispatchError> {
         let mut asked = place.since;
         loop {
             if self.pool.is_cut_off() {
@@ -175,7 +175,7 @@ impl PoolHandle {
                     let deadlines = Deadlines::new(begun_by, now, self.pool.limits());
                     waiters.register(lease.index(), deadlines, asker);
                     waiters.watch_slots();
-                    return Ok(Exchange::new(waiters, lease, since));
+                    return Ok(ScriptExchange::new(waiters, lease, since));
                 }
                 Err(SubmitError::TooLarge) => return Err(DispatchError::TooLarge),
                 // The socket is full because nobody reads it, or the region is corrupt: the zygote

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use super::Exchange;
+use super::ScriptExchange;
 use crate::waiters::Waiters;
 use crate::zygote::Lease;
 
@@ -92,7 +92,7 @@ impl AskedQuestion {
     }
 }
 
-impl Exchange {
+impl ScriptExchange {
     /// Answers the script's question, if it asks one, as far as that is possible now.
     #[inline]
     pub(super) fn attend(&mut self, context: &mut Context<'_>) {

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use howdah_files::{FileBody, OpenFile};
-use howdah_php::{Exchange, ExchangeError};
+use howdah_php::{ExchangeError, ScriptExchange};
 
 use super::constancy::Constancy;
 use crate::net::Piece;
@@ -99,7 +99,7 @@ pub(crate) enum Body {
 #[derive(Debug)]
 pub(crate) struct ScriptSource {
     /// `None` once no one reads it any more.
-    exchange: Option<Box<Exchange>>,
+    exchange: Option<Box<ScriptExchange>>,
     available: usize,
     /// Bytes that the response's head promised.
     declared: Option<u64>,
@@ -124,7 +124,7 @@ impl Body {
     }
 
     /// The output of a script. `declared` is the length that the script's head declared, if it did.
-    pub(crate) fn script(exchange: Box<Exchange>, declared: Option<u64>) -> Body {
+    pub(crate) fn script(exchange: Box<ScriptExchange>, declared: Option<u64>) -> Body {
         Body::Script(ScriptSource {
             exchange: Some(exchange),
             available: 0,

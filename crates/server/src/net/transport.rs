@@ -7,7 +7,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
 
 use howdah_files::OpenFile;
-use howdah_php::Exchange;
+use howdah_php::ScriptExchange;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -123,7 +123,7 @@ pub(crate) enum Piece<'b> {
         length: u64,
     },
     /// The next bytes of a worker's response ring.
-    Ring(&'b Exchange, usize),
+    Ring(&'b ScriptExchange, usize),
 }
 
 impl<'b> Piece<'b> {

@@ -11,8 +11,8 @@ use howdah_htaccess::modules::filter;
 use howdah_htaccess::response;
 use howdah_http::{Fields, Method, ResponseHead, Status, members};
 use howdah_php::{
-    Asker, DispatchError, Exchange, ExchangeError, HeadKind, PoolHandle, QueuePlace, RequestBody,
-    RequestEncoder, ScriptRun, decode_head,
+    Asker, DispatchError, ExchangeError, HeadKind, PoolHandle, QueuePlace, RequestBody,
+    RequestEncoder, ScriptExchange, ScriptRun, decode_head,
 };
 use howdah_site::{RuledRequest, Script, Site, SiteHost};
 
@@ -117,7 +117,7 @@ async fn hand_over(
     ruled: Option<&Rc<RuledRequest>>,
     (script, place): (&Script, QueuePlace),
     content: &WorkerContent,
-) -> Option<Result<Box<Exchange>, DispatchError>> {
+) -> Option<Result<Box<ScriptExchange>, DispatchError>> {
     context.phase.set(Phase::WaitingForWorker);
     let call = ScriptCall { client: context.client(), script };
     let prepared = context.prepared.as_deref();
@@ -198,7 +198,7 @@ fn content_error(context: &RequestContext<'_, '_>, error: &BodyError) -> Respond
 /// A response whose head has come.
 struct BegunResponse {
     head: ResponseHead,
-    exchange: Box<Exchange>,
+    exchange: Box<ScriptExchange>,
     /// The script makes an error page.
     is_error: bool,
 }
@@ -267,7 +267,11 @@ fn take_chunked(head: &mut ResponseHead) -> bool {
 }
 
 /// The output of a script that has divided it into chunks itself.
-fn unchunked(context: &RequestContext<'_, '_>, script: &Script, exchange: Box<Exchange>) -> Body {
+fn unchunked(
+    context: &RequestContext<'_, '_>,
+    script: &Script,
+    exchange: Box<ScriptExchange>,
+) -> Body {
     let thread = Rc::clone(context.thread);
     let error = RequestError::chunks(context.situation(), script);
     let report = Box::new(move |malformed| thread.report(&error(malformed)));
@@ -304,7 +308,7 @@ fn body_limit(ruled: &RuledRequest) -> Option<u64> {
 async fn short_length(
     ruled: Option<&RuledRequest>,
     compresses: bool,
-    exchange: &mut Exchange,
+    exchange: &mut ScriptExchange,
 ) -> Option<u64> {
     let is_filtered =
         ruled.is_some_and(|ruled| response::passes_filters(&ruled.state, &ruled.settings));
@@ -354,7 +358,7 @@ impl From<ExchangeError> for NoResponseHead {
 /// Waits for the head of the final response, and sends the interim responses that precede it.
 async fn final_head(
     context: &mut RequestContext<'_, '_>,
-    exchange: &mut Exchange,
+    exchange: &mut ScriptExchange,
 ) -> Result<ResponseHead, NoResponseHead> {
     loop {
         // A running script is told that its client is gone only when that is certain, as with
