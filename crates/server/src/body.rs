@@ -32,7 +32,7 @@ pub(crate) use self::receive::{
     BodyError, ContentUse, NoContent, ReceivedContent, RequestStream, receive, unless,
 };
 pub(crate) use self::settle::settle;
-pub(crate) use self::source::{AvailableContent, Body, BodySource, PAUSE, SourceError};
+pub(crate) use self::source::{AvailableContent, BodySource, PAUSE, ResponseBody, SourceError};
 pub(crate) use self::spool::SpoolLimits;
 pub(crate) use self::storage::{ReadBack, Storage, StorageCall, StorageLimits, StorageRefusal};
 pub(crate) use self::trailers::Trailers;

@@ -25,7 +25,7 @@ pub(crate) use self::context::{Arrival, RequestContext, ScratchBuffers};
 pub(crate) use self::directives::{CostlySites, adjust, list, look_at};
 pub(crate) use self::response::{Head, RangeRequest, Response};
 pub(crate) use self::sub_request::answers;
-use crate::body::{self, Body, BodySource};
+use crate::body::{self, BodySource, ResponseBody};
 use crate::front::Thread;
 use crate::net::ConnectionError;
 use crate::observe::{
@@ -181,7 +181,7 @@ pub(crate) fn end(
     let head = response.head.get();
     record(thread, situation, arrival, RecordedResponse { head, length, user, notes }, outcome);
     match &mut response.body {
-        Body::Buffer(buffer, _) => Some(std::mem::take(buffer)),
+        ResponseBody::Buffer(buffer, _) => Some(std::mem::take(buffer)),
         _ => None,
     }
 }

@@ -16,7 +16,7 @@ use howdah_htaccess::modules::filter::TransformError;
 use self::filtered::Filtered;
 use super::filtering::{FilterPlace, rest};
 use super::residence::Residence;
-use super::source::{AvailableContent, Body, BodySource, SourceError};
+use super::source::{AvailableContent, BodySource, ResponseBody, SourceError};
 use super::spool::{Spool, SpoolLimits};
 use crate::net::{ConnectionError, HeldMemory, Piece, SHORT_FILE, SendError};
 use crate::pipeline::Response;
@@ -137,7 +137,7 @@ pub(crate) async fn send(
 
 /// The state of one response's content while it is sent.
 struct Pump<'b> {
-    body: &'b mut Body,
+    body: &'b mut ResponseBody,
     /// The source has ended.
     has_ended: bool,
     /// Bytes that the head promised and that the client has not taken yet; `u64::MAX` if the head
@@ -299,7 +299,7 @@ impl Pump<'_> {
         if available.is_last && count == available.bytes {
             self.end()?;
             if is_excess {
-                *self.body = Body::none();
+                *self.body = ResponseBody::none();
             }
         }
         Ok(PumpStep::Again)

@@ -55,7 +55,7 @@ mod tests {
     use howdah_http::{Method, Status, Version, date};
 
     use super::*;
-    use crate::body::Body;
+    use crate::body::ResponseBody;
 
     fn lines(bytes: &[u8]) -> Vec<String> {
         let text = String::from_utf8(bytes.to_vec()).unwrap();
@@ -70,8 +70,8 @@ mod tests {
         head.fields.push(b"Content-Type", b"text/html");
         head.fields.push(b"ETag", b"\"x\"");
         let shared = Head::Shared(Rc::new(SharedHead::new(head.clone(), 4)));
-        let shared = Response::new(shared, Body::whole((*b"1234").into()));
-        let own = Response::new(Head::Own(head), Body::whole((*b"1234").into()));
+        let shared = Response::new(shared, ResponseBody::whole((*b"1234").into()));
+        let own = Response::new(Head::Own(head), ResponseBody::whole((*b"1234").into()));
         let date = date::format(1_000_000);
         for method in [Method::Get, Method::Head] {
             for version in [Version::Http10, Version::Http11] {

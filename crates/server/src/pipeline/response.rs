@@ -8,14 +8,14 @@ use howdah_htaccess::modules::filter::Filter;
 use howdah_http::{Fields, Method, Request, ResponseHead, SharedHead, Status};
 use howdah_site::RuledRequest;
 
-use crate::body::{Body, BodySource, Trailers, Tunnel};
+use crate::body::{BodySource, ResponseBody, Trailers, Tunnel};
 use crate::net::FilterMemory;
 
 /// A response before it is encoded for a protocol.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) head: Head,
-    pub(crate) body: Body,
+    pub(crate) body: ResponseBody,
     /// The filters that the content passes, in this order.
     pub(crate) filters: Vec<Filter>,
     /// The memory of these filters, in the client's account. `None` where it is not counted.
@@ -64,7 +64,7 @@ pub(crate) enum Head {
 
 impl Response {
     /// Returns a response with that head and content, and without filters.
-    pub(crate) fn new(head: Head, body: Body) -> Response {
+    pub(crate) fn new(head: Head, body: ResponseBody) -> Response {
         Response {
             head,
             body,

@@ -2,7 +2,7 @@
 
 use howdah_http::{Method, ResponseHead, Status};
 
-use crate::body::Body;
+use crate::body::ResponseBody;
 use crate::pipeline::{Head, RequestContext, Response};
 
 /// Returns the response to an authority's request for an HTTP-01 challenge (RFC 8555 §8.3); `None`
@@ -15,7 +15,7 @@ pub(crate) fn respond(context: &RequestContext<'_, '_>) -> Option<Response> {
     }
     let content = challenges.http(context.request.path())?;
     let head = Head::Own(ResponseHead::new(Status::OK));
-    let mut response = Response::new(head, Body::whole(content.into()));
+    let mut response = Response::new(head, ResponseBody::whole(content.into()));
     response.push(b"Content-Type", b"application/octet-stream");
     Some(response)
 }

@@ -13,7 +13,7 @@ use howdah_site::{DocumentPath, FileHandle, RuledRequest, Site};
 use super::codings::{self, CodingFacts};
 use super::not_modified;
 use super::prepared::{HeadConditions, PreparedResponse};
-use crate::body::{Body, coding};
+use crate::body::{ResponseBody, coding};
 use crate::observe::{RequestError, RespondError};
 use crate::pipeline::{Head, RequestContext, Response, adjust};
 
@@ -70,7 +70,7 @@ pub(crate) async fn respond_with_methods(
     let mut head = ResponseHead::new(Status::OK);
     head.fields.push(b"Allow", methods.as_bytes());
     push_media_type(&mut head, &path, ruled.as_deref().map(Rc::as_ref));
-    let mut response = Response::new(Head::Own(head), Body::none());
+    let mut response = Response::new(Head::Own(head), ResponseBody::none());
     adjust(context, site, ruled, &mut response).await?;
     response.drop_filters();
     Ok(response)
@@ -271,7 +271,7 @@ fn keep_head(
     let (head, body) = match (response.head, kept.filter(|_| is_settled)) {
         (Head::Own(head), Some((prepared, conditions))) => {
             let length = compressed.as_ref().map_or(length, |content| content.len() as u64);
-            let body = compressed.map_or(response.body, Body::shared);
+            let body = compressed.map_or(response.body, ResponseBody::shared);
             let head = prepared.keep_head(document, conditions, head, length, coding);
             return Response::new(Head::Shared(head), body);
         }
@@ -308,7 +308,7 @@ async fn failed(
     if !is_error {
         set_content_type(&mut head, ruled);
     }
-    let mut response = Response::new(Head::Own(head), Body::none());
+    let mut response = Response::new(Head::Own(head), ResponseBody::none());
     response.modified = microseconds(modified);
     response.is_own = is_error;
     adjust(context, site, Some(ruled), &mut response).await?;

@@ -9,7 +9,7 @@ use howdah_htaccess::modules::core::EtagParts;
 use howdah_http::{ResponseHead, Status, date, etag};
 use howdah_site::{DocumentPath, RuledRequest, Site};
 
-use crate::body::Body;
+use crate::body::ResponseBody;
 use crate::observe::RespondError;
 use crate::pipeline::{Head, RequestContext, Response, adjust, list};
 
@@ -39,7 +39,7 @@ pub(crate) async fn respond(
         let parts = ruled.settings.core.as_ref().map(|core| core.etag_parts());
         push_date(&mut head, &folder, parts != Some(EtagParts::NONE));
     }
-    let mut response = Response::new(Head::Own(head), Body::whole(page.content.into()));
+    let mut response = Response::new(Head::Own(head), ResponseBody::whole(page.content.into()));
     adjust(context, site, Some(ruled), &mut response).await?;
     Ok(response)
 }

@@ -3,7 +3,7 @@
 use howdah_http::conditional::{self, Decision, Validators};
 use howdah_http::{Request, Status};
 
-use crate::body::Body;
+use crate::body::ResponseBody;
 use crate::pipeline::{Head, Response};
 
 /// Returns whether the client already has the content in the form with that entity tag, which is
@@ -26,5 +26,5 @@ pub(super) fn respond(mut response: Response) -> Response {
             head.fields.remove(name.as_bytes());
         }
     }
-    Response::new(response.head, Body::none())
+    Response::new(response.head, ResponseBody::none())
 }

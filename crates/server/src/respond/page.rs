@@ -5,7 +5,7 @@ use std::time::Duration;
 use howdah_http::{Request, ResponseHead, Status};
 use howdah_site::Resolution;
 
-use crate::body::Body;
+use crate::body::ResponseBody;
 use crate::pipeline::{Head, Response};
 
 impl Response {
@@ -78,7 +78,7 @@ impl Response {
     /// A page whose text the site's directives hold (ErrorDocument).
     fn page(status: Status, text: Vec<u8>) -> Response {
         Response {
-            body: Body::whole(text.into()),
+            body: ResponseBody::whole(text.into()),
             ..Response::error(status)
         }
     }
@@ -93,7 +93,7 @@ impl Response {
     /// The methods that a resource has.
     fn allow(status: Status, methods: &str) -> Response {
         let mut response = match status.is_success() {
-            true => Response::new(Head::Own(ResponseHead::new(status)), Body::none()),
+            true => Response::new(Head::Own(ResponseHead::new(status)), ResponseBody::none()),
             false => Response::error(status),
         };
         response.push(b"Allow", methods.as_bytes());
@@ -101,7 +101,7 @@ impl Response {
     }
 }
 
-fn page(status: Status, advice: &str) -> Body {
+fn page(status: Status, advice: &str) -> ResponseBody {
     let (code, reason) = (status.code(), status.reason());
     let text = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{code} \
@@ -113,7 +113,7 @@ fn page(status: Status, advice: &str) -> Body {
          h1{{font-weight:600}}</style></head>\n<body><h1>{code} \
          {reason}</h1><p>{advice}</p></body></html>\n"
     );
-    Body::whole(text.into_bytes().into())
+    ResponseBody::whole(text.into_bytes().into())
 }
 
 /// Returns advice for a visitor. The cause of an error is only in the log.

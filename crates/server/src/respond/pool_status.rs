@@ -7,7 +7,7 @@ use howdah_http::{Request, ResponseHead, Status};
 use howdah_php::PoolStatePiece;
 use howdah_site::{Resolution, Resolved, Site};
 
-use crate::body::Body;
+use crate::body::ResponseBody;
 use crate::front::Thread;
 use crate::observe::RequestError;
 use crate::pipeline::{Head, RequestContext, Response};
@@ -46,7 +46,7 @@ pub(crate) fn respond(
     ] {
         head.fields.push(name.as_bytes(), value.as_bytes());
     }
-    Some(Response::new(Head::Own(head), Body::whole(content.into_bytes().into())))
+    Some(Response::new(Head::Own(head), ResponseBody::whole(content.into_bytes().into())))
 }
 
 /// Returns whether the request is for the ping (`true`) or the status page; `None` for neither.

@@ -12,7 +12,7 @@ use howdah_http::{Request, ResponseHead, SharedHead};
 use howdah_site::{ContentCoding, RuledRequest};
 
 use super::call::CommonCall;
-use crate::body::Body;
+use crate::body::ResponseBody;
 use crate::pipeline::{Head, Response};
 
 /// The prepared parts of the answers to requests of one cached resolution.
@@ -89,7 +89,7 @@ impl PreparedResponse {
         request: &Request,
         second: u64,
         cache: &CompressedCache,
-        body: impl FnOnce() -> Body,
+        body: impl FnOnce() -> ResponseBody,
     ) -> Option<Response> {
         let prepared = self.head.borrow();
         let prepared = prepared.as_ref().filter(|prepared| {
@@ -98,7 +98,7 @@ impl PreparedResponse {
         })?;
         let body = match prepared.coding {
             None => body(),
-            Some(coding) => Body::shared(cache.find(representation, coding)?),
+            Some(coding) => ResponseBody::shared(cache.find(representation, coding)?),
         };
         Some(Response::new(Head::Shared(Rc::clone(&prepared.head)), body))
     }

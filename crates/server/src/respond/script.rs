@@ -19,7 +19,7 @@ use howdah_site::{RuledRequest, Script, Site, SiteHost};
 use super::call::ScriptCall;
 use super::codings::{self, CodingFacts};
 use super::sendfile;
-use crate::body::{self, Body, BodyError, PAUSE, ReceivedContent, Unchunked};
+use crate::body::{self, BodyError, PAUSE, ReceivedContent, ResponseBody, Unchunked};
 use crate::crew::ClientNetwork;
 use crate::observe::{Phase, RequestError, RespondError};
 use crate::pipeline::{Head, RangeRequest, RequestContext, Response, adjust};
@@ -234,7 +234,7 @@ impl BegunResponse {
             ruled: ruled.as_deref().cloned(),
         });
         let body = match is_chunked {
-            false => Body::script(self.exchange, self.head.content_length()),
+            false => ResponseBody::script(self.exchange, self.head.content_length()),
             true => unchunked(context, script, self.exchange),
         };
         let mut response = Response::new(Head::Own(self.head), body);
@@ -271,11 +271,11 @@ fn unchunked(
     context: &RequestContext<'_, '_>,
     script: &Script,
     exchange: Box<ScriptExchange>,
-) -> Body {
+) -> ResponseBody {
     let thread = Rc::clone(context.thread);
     let error = RequestError::chunks(context.situation(), script);
     let report = Box::new(move |malformed| thread.report(&error(malformed)));
-    Body::Stream(Box::new(Unchunked::new(Body::script(exchange, None), report)))
+    ResponseBody::Stream(Box::new(Unchunked::new(ResponseBody::script(exchange, None), report)))
 }
 
 /// Receives the request's content. Error pages get no request content.

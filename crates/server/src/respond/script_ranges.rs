@@ -11,7 +11,7 @@ use howdah_http::conditional::{self, Validators};
 use howdah_http::range::{self, Multipart, Ranges, Span};
 use howdah_http::{Fields, Method, ResponseHead, Status, date, members};
 
-use crate::body::{Body, BodySource, Ranged, Segment};
+use crate::body::{BodySource, Ranged, ResponseBody, Segment};
 use crate::pipeline::{Head, Response};
 
 /// Returns the part of `response` that the request's `fields` ask for: 206. Where Range does not
@@ -45,7 +45,7 @@ pub(crate) fn select(
         }
         Ranges::Many(spans) => {
             become_partial(head);
-            let is_passing = !matches!(response.body, Body::Buffer(_, 0));
+            let is_passing = !matches!(response.body, ResponseBody::Buffer(_, 0));
             let segments = parts(head, spans, length, is_passing);
             response.body = cut(response.body, segments);
         }
@@ -104,13 +104,13 @@ fn parts(
 }
 
 /// Returns the segments of `body`. A single part of content in memory stays where it is.
-fn cut(body: Body, segments: Vec<Segment>) -> Body {
+fn cut(body: ResponseBody, segments: Vec<Segment>) -> ResponseBody {
     match (body, &*segments) {
-        (Body::Buffer(mut bytes, 0), [Segment::Span(span)]) => {
+        (ResponseBody::Buffer(mut bytes, 0), [Segment::Span(span)]) => {
             bytes.truncate((span.last + 1) as usize);
-            Body::Buffer(bytes, span.first as usize)
+            ResponseBody::Buffer(bytes, span.first as usize)
         }
-        (Body::Buffer(bytes, 0), segments) => {
+        (ResponseBody::Buffer(bytes, 0), segments) => {
             let parts: Vec<&[u8]> = segments
                 .iter()
                 .map(|segment| match segment {
@@ -118,8 +118,8 @@ fn cut(body: Body, segments: Vec<Segment>) -> Body {
                     Segment::Span(span) => &bytes[span.first as usize..=span.last as usize],
                 })
                 .collect();
-            Body::Buffer(parts.concat(), 0)
+            ResponseBody::Buffer(parts.concat(), 0)
         }
-        (body, _) => Body::Stream(Box::new(Ranged::new(body, segments))),
+        (body, _) => ResponseBody::Stream(Box::new(Ranged::new(body, segments))),
     }
 }

@@ -16,7 +16,7 @@ use howdah_site::{DocumentPath, RuledRequest, Script, Site};
 use howdah_sys::open::{self, Lookup};
 
 use super::file::{microseconds, named_tag, select};
-use crate::body::Body;
+use crate::body::ResponseBody;
 use crate::observe::{RequestError, RespondError};
 use crate::pipeline::{Head, RequestContext, Response, adjust, look_at};
 
@@ -154,7 +154,7 @@ impl ScriptFields<'_> {
         for (name, value) in made.iter() {
             head.fields.push(name, value);
         }
-        let mut response = Response::new(Head::Own(head), Body::from(body));
+        let mut response = Response::new(Head::Own(head), ResponseBody::from(body));
         response.modified = modified;
         response.is_own = response.status() == Status::RANGE_NOT_SATISFIABLE;
         response

@@ -28,7 +28,7 @@ use howdah_http::{Content, Method, Request, ResponseHead, Status, members};
 use howdah_site::{RuledRequest, Site};
 
 use super::script;
-use crate::body::{self, Body, BodySource};
+use crate::body::{self, BodySource, ResponseBody};
 use crate::front::Thread;
 use crate::observe::{Phase, RequestError, RespondError};
 use crate::pipeline::{Head, RequestContext, Response, adjust};
@@ -105,7 +105,7 @@ pub(crate) async fn respond(
     }
     let length_hint = head.content_length().or(reply.length());
     let trailers = reply.keep_trailers();
-    let body = Body::Stream(Box::new(reply));
+    let body = ResponseBody::Stream(Box::new(reply));
     let mut response = Response {
         length_hint,
         trailers,
@@ -178,7 +178,7 @@ impl Switch {
         let tunnel = reply.into_tunnel(site.config().tunnel_timeout, Box::new(self.place));
         Ok(Response {
             tunnel: tunnel.map(Box::new),
-            ..Response::new(Head::Own(head), Body::none())
+            ..Response::new(Head::Own(head), ResponseBody::none())
         })
     }
 }
