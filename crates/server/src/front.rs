@@ -57,7 +57,7 @@ pub(crate) use self::retirement::{ArrivingRequest, time_before_end};
 pub(crate) use self::shared::{FrontShared, FrontStage};
 pub(crate) use self::site_reasons::ReasonTopic;
 use self::site_reasons::SiteReasons;
-pub(crate) use self::thread::{Thread, look_for_responses};
+pub(crate) use self::thread::{FrontThread, look_for_responses};
 pub(crate) use self::workspace::Workspace;
 use crate::admin;
 use crate::body::{Storage, StorageLimits, StorageRefusal};
@@ -421,7 +421,7 @@ pub(crate) fn processors() -> usize {
 /// # Errors
 /// The error of a system call.
 #[cfg(test)]
-pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
+pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<FrontThread>> {
     let pools = (vec![None; config.sites.len()], vec![None; config.sites.len()]);
     let log = Arc::new(ErrorLog::new(crate::log::LogTarget::stderr()?, Level::Error));
     let pulse = Arc::new(Pulse::new(1)?);
@@ -443,7 +443,7 @@ pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
         (1, pulse),
         (counters, facts),
     )?;
-    Ok(Rc::new(Thread::new(shared, 0)))
+    Ok(Rc::new(FrontThread::new(shared, 0)))
 }
 
 /// Returns the cache of directives for all sites. Mistakes in directives are logged when the

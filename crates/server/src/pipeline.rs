@@ -26,7 +26,7 @@ pub(crate) use self::directives::{CostlySites, adjust, list, look_at};
 pub(crate) use self::response::{Head, RangeRequest, Response};
 pub(crate) use self::sub_request::answers;
 use crate::body::{self, BodySource, ResponseBody};
-use crate::front::Thread;
+use crate::front::FrontThread;
 use crate::net::ConnectionError;
 use crate::observe::{
     AccessLog, ConnectionFacts, CountedFigures, ErrorContext, Phase, RecordedResponse,
@@ -170,7 +170,7 @@ pub(crate) struct SendOutcome {
 /// the buffer of short content, for the next request; `None` if the content was in no buffer.
 #[inline]
 pub(crate) fn end(
-    thread: &Thread,
+    thread: &FrontThread,
     situation: ErrorContext<'_>,
     arrival: Arrival,
     (response, length): (&mut Response, Option<u64>),
@@ -190,7 +190,7 @@ pub(crate) fn end(
 /// and one in the error log where the content of its response broke off.
 #[inline]
 fn record(
-    thread: &Thread,
+    thread: &FrontThread,
     situation: ErrorContext<'_>,
     arrival: Arrival,
     response: RecordedResponse<'_>,
@@ -224,7 +224,7 @@ fn record(
 /// gives such requests.
 #[cold]
 pub(crate) fn record_gone(
-    thread: &Thread,
+    thread: &FrontThread,
     situation: ErrorContext<'_>,
     arrival: Arrival,
     (user, notes): (Option<&[u8]>, Option<&ResolutionNotes>),

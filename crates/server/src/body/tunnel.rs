@@ -25,7 +25,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use self::time_limits::{TimeLimits, TunnelLimit};
 use super::pump::PumpError;
 use super::source::SourceError;
-use crate::front::Thread;
+use crate::front::FrontThread;
 use crate::net::ConnectionError;
 use crate::respond::UpstreamError;
 
@@ -99,7 +99,7 @@ pub(crate) struct CarriedTunnel {
 /// Moves the bytes of a tunnel until both sides have ended, the idle time is over, or the front
 /// ends.
 pub(crate) async fn carry(
-    thread: &Rc<Thread>,
+    thread: &Rc<FrontThread>,
     tunnel: Box<Tunnel>,
     client: &mut impl TunnelEnd,
 ) -> CarriedTunnel {

@@ -24,7 +24,7 @@ use super::outbox::{Chunk, Outbox};
 use super::settings::{builder, limits};
 use super::tasks::{self, Job};
 use super::wire::{Io, LINGER, Wire};
-use crate::front::Thread;
+use crate::front::FrontThread;
 use crate::log::Level;
 use crate::net::{Peer, TimedTransport, Transport, Watch, task_waker};
 use crate::observe::LIBRARY;
@@ -36,7 +36,7 @@ const MOST_REFUSALS: u64 = 16;
 
 /// The state that the streams of a connection share.
 pub(super) struct H2Shared {
-    pub(super) thread: Rc<Thread>,
+    pub(super) thread: Rc<FrontThread>,
     /// The client, or the trusted proxy that the connection belongs to.
     pub(super) peer: Rc<Peer>,
     pub(super) outbox: Rc<Outbox>,
@@ -82,7 +82,7 @@ enum H2Event {
 
 /// Serves one connection, whose client has chosen HTTP/2 before its first byte, to its end. The
 /// caller has counted the connection as its client's.
-pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Rc<Peer>) {
+pub(crate) async fn run<T: Transport>(thread: Rc<FrontThread>, transport: T, peer: Rc<Peer>) {
     let waker = task_waker().await;
     let timed = TimedTransport::new(transport, waker, thread.watches(), &thread.config().limits);
     timed.watch.set_client(thread.client_tag(&peer));
@@ -92,7 +92,7 @@ pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Rc
 /// Serves one connection to its end. `received` are the bytes that the client has sent so far. The
 /// caller has counted the connection as its client's.
 pub(crate) async fn serve<T: Transport>(
-    thread: Rc<Thread>,
+    thread: Rc<FrontThread>,
     timed: TimedTransport<T>,
     peer: Rc<Peer>,
     received: Vec<u8>,
@@ -153,7 +153,7 @@ pub(crate) async fn serve<T: Transport>(
 
 /// Exchanges the prefaces. `None`: the client sent none in time, or something else.
 async fn shake_hands<T: Transport>(
-    thread: &Thread,
+    thread: &FrontThread,
     wire: &Rc<RefCell<Wire<T>>>,
     watch: &Watch,
 ) -> Option<::h2::server::Connection<Io<T>, Chunk>> {

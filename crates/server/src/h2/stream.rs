@@ -14,7 +14,7 @@ use http::{Request, Response};
 use super::connection::H2Shared;
 use super::outbox::Chunk;
 use super::sink::H2Sink;
-use crate::front::{ArrivingRequest, Thread};
+use crate::front::{ArrivingRequest, FrontThread};
 use crate::net::Peer;
 use crate::streams::{self, ResponsePriority, StreamContent, StreamGone};
 
@@ -55,7 +55,7 @@ impl<'c> streams::Stream for H2Stream<'c> {
     where
         'c: 's;
 
-    fn thread(&self) -> &Rc<Thread> {
+    fn thread(&self) -> &Rc<FrontThread> {
         &self.shared.thread
     }
 

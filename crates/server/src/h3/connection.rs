@@ -24,7 +24,7 @@ use quinn::VarInt;
 use super::client_meter::{ClientExcess, ClientMeter};
 use super::stream;
 use super::transport::{Newest, QuicTransport, TransportFacts};
-use crate::front::Thread;
+use crate::front::FrontThread;
 use crate::log::Level;
 use crate::net::{Peer, Watch, task_waker};
 use crate::streams::OpenRequests;
@@ -41,7 +41,7 @@ const LAST_TURNS: u32 = 4;
 
 /// The state that the streams of a connection share.
 pub(super) struct H3Shared {
-    pub(super) thread: Rc<Thread>,
+    pub(super) thread: Rc<FrontThread>,
     /// The client, or the trusted proxy that the connection belongs to, at the address that it
     /// began with. A packet may bear a new one that is not true, and the library does not tell when
     /// it is proven.
@@ -87,7 +87,7 @@ enum ConnectionEnd {
 }
 
 /// Serves a connection to its end. The caller has counted the connection as its client's.
-pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer: Peer) {
+pub(crate) async fn run(thread: Rc<FrontThread>, connection: quinn::Connection, peer: Peer) {
     let task = task_waker().await;
     let watch = thread.watches().add(task.clone());
     watch.set_client(thread.client_tag(&peer));
@@ -152,7 +152,7 @@ pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer:
 
 /// Opens the control streams, for at most `head_timeout`.
 async fn begin(
-    thread: &Thread,
+    thread: &FrontThread,
     transport: QuicTransport,
     watch: &Watch,
 ) -> Option<Result<server::Connection<QuicTransport, Bytes>, ConnectionError>> {
@@ -287,7 +287,7 @@ impl H3Connection {
     }
 }
 
-fn limits_streams(thread: &Thread) -> usize {
+fn limits_streams(thread: &FrontThread) -> usize {
     usize::try_from(thread.config().http3.streams).unwrap_or(usize::MAX)
 }
 

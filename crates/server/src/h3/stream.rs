@@ -19,7 +19,7 @@ use super::content::ReceivedStream;
 use super::outgoing::Outgoing;
 use super::sink::H3Sink;
 use super::transport::{Newest, QuicStream as Streams, QuicTransport};
-use crate::front::{ArrivingRequest, Thread};
+use crate::front::{ArrivingRequest, FrontThread};
 use crate::net::Peer;
 use crate::streams::{self, ResponsePriority, StreamGone};
 
@@ -102,7 +102,11 @@ async fn confirm(shared: &H3Shared, outgoing: &Outgoing) {
 }
 
 /// Waits for `work`, for at most that time.
-async fn within<T>(thread: &Thread, most: Duration, work: impl Future<Output = T>) -> Option<T> {
+async fn within<T>(
+    thread: &FrontThread,
+    most: Duration,
+    work: impl Future<Output = T>,
+) -> Option<T> {
     let mut work = pin!(work);
     let mut watch = None;
     poll_fn(|context| match work.as_mut().poll(context) {
@@ -155,7 +159,7 @@ impl<'c> streams::Stream for H3Stream<'c> {
     where
         'c: 's;
 
-    fn thread(&self) -> &Rc<Thread> {
+    fn thread(&self) -> &Rc<FrontThread> {
         &self.shared.thread
     }
 

@@ -16,13 +16,13 @@ use super::context::{Arrival, RequestContext, ScratchBuffers};
 use super::directives;
 use super::response::Response;
 use crate::body::NoContent;
-use crate::front::Thread;
+use crate::front::FrontThread;
 use crate::net::Peer;
 use crate::observe::RequestError;
 use crate::respond::pool_status;
 
 /// Answers the questions of the scripts of site number `site` on a thread.
-pub(crate) fn answers(thread: Weak<Thread>, site: usize) -> Answers {
+pub(crate) fn answers(thread: Weak<FrontThread>, site: usize) -> Answers {
     Answers::new(move |question, asker| {
         let thread = thread.clone();
         Box::pin(async move {
@@ -67,7 +67,7 @@ impl SubRequest {
     }
 
     /// Resolves the request, and encodes the result.
-    async fn resolve(mut self, thread: &Rc<Thread>, site: usize) -> Vec<u8> {
+    async fn resolve(mut self, thread: &Rc<FrontThread>, site: usize) -> Vec<u8> {
         let Some(site) = thread.sites().iter().nth(site) else {
             return SubRequestResult::Status(Status::NOT_FOUND.code()).encode();
         };
@@ -126,7 +126,7 @@ fn script_found(
 
 /// Returns whether the scripts of a site find the functions of php-fpm. The others cannot ask for
 /// its state, which takes a look at the site's counters in all threads.
-fn is_named_as_fpm(thread: &Thread, site: usize) -> bool {
+fn is_named_as_fpm(thread: &FrontThread, site: usize) -> bool {
     let php = thread.config().sites.get(site).and_then(|site| site.php.as_ref());
     php.is_some_and(|php| php.sapi == Sapi::FpmFcgi)
 }

@@ -8,7 +8,7 @@ use howdah_php::PoolStatePiece;
 use howdah_site::{Resolution, Resolved, Site};
 
 use crate::body::ResponseBody;
-use crate::front::Thread;
+use crate::front::FrontThread;
 use crate::observe::RequestError;
 use crate::pipeline::{Head, RequestContext, Response};
 use crate::status::{FpmQuery, PoolSnapshot, fpm_function_piece, fpm_page};
@@ -78,7 +78,7 @@ fn is_open(resolved: &Resolved) -> bool {
 
 /// Returns a piece of what `fpm_get_status()` returns in a script of the site: the one that begins
 /// with the worker `first`. `None`: the site has no pool.
-pub(crate) fn function_piece(thread: &Thread, site: &Site, first: usize) -> Option<Vec<u8>> {
+pub(crate) fn function_piece(thread: &FrontThread, site: &Site, first: usize) -> Option<Vec<u8>> {
     let (pool, now) = of_site(thread, site)?;
     let (json, next) = fpm_function_piece(site.name(), &pool, first, now);
     Some(PoolStatePiece { next, json: json.as_bytes() }.encode())
@@ -86,7 +86,7 @@ pub(crate) fn function_piece(thread: &Thread, site: &Site, first: usize) -> Opti
 
 /// Returns the state of the site's pool, and the time in seconds since 1970. `None`: the site has
 /// no pool.
-fn of_site(thread: &Thread, site: &Site) -> Option<(PoolSnapshot, f64)> {
+fn of_site(thread: &FrontThread, site: &Site) -> Option<(PoolSnapshot, f64)> {
     let shared = &thread.shared;
     let pool = shared.pools.get(site.number())?.as_deref()?;
     let totals = shared.facts.ledger.site(site.name());

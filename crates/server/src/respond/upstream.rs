@@ -29,7 +29,7 @@ use howdah_site::{RuledRequest, Site};
 
 use super::script;
 use crate::body::{self, BodySource, ResponseBody};
-use crate::front::Thread;
+use crate::front::FrontThread;
 use crate::observe::{Phase, RequestError, RespondError};
 use crate::pipeline::{Head, RequestContext, Response, adjust};
 use connect::connect;
@@ -162,7 +162,7 @@ impl Switch {
     /// The upstream has not answered the key.
     fn respond(
         self,
-        thread: &Thread,
+        thread: &FrontThread,
         site: &Site,
         mut head: ResponseHead,
         reply: UpstreamResponse,
@@ -240,7 +240,7 @@ fn asks_for_websocket(request: &Request, ruled: Option<&RuledRequest>) -> bool {
 /// kept connection has lost is sent again over a new one, if it is idempotent and no byte of a
 /// response has come (RFC 9110 §9.2.2).
 async fn exchange(
-    thread: &Rc<Thread>,
+    thread: &Rc<FrontThread>,
     site: &Site,
     number: usize,
     request: ForwardedRequest,
@@ -277,7 +277,7 @@ async fn exchange(
 /// Makes a connection to the upstream with that number, which takes a place before it has a
 /// descriptor. An upstream that cannot be reached is left alone for `upstream_retry`.
 async fn connect_anew(
-    thread: &Rc<Thread>,
+    thread: &Rc<FrontThread>,
     site: &Site,
     number: usize,
 ) -> Result<UpstreamConnection, UpstreamFailure> {

@@ -4,12 +4,12 @@ use std::rc::Rc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-use crate::front::Thread;
+use crate::front::FrontThread;
 use crate::net::{PaceLimit, Watch};
 
 /// The pace at which a client takes a response, and the time limit of the present wait.
 pub(crate) struct Pace<'s> {
-    thread: &'s Thread,
+    thread: &'s FrontThread,
     /// The slowest pace at which the client may take the response.
     patience: PaceLimit,
     /// Bytes handed over.
@@ -23,7 +23,7 @@ pub(crate) struct Pace<'s> {
 
 impl<'s> Pace<'s> {
     /// The pace of a response of which no content was sent.
-    pub(crate) fn new(thread: &'s Thread) -> Pace<'s> {
+    pub(crate) fn new(thread: &'s FrontThread) -> Pace<'s> {
         let limits = &thread.config().limits;
         Pace {
             thread,

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-use crate::front::{Thread, time_before_end};
+use crate::front::{FrontThread, time_before_end};
 use crate::net::Watch;
 
 /// The limit that has ended a tunnel.
@@ -16,7 +16,7 @@ pub(super) enum TunnelLimit {
 
 /// The time limits of a tunnel.
 pub(super) struct TimeLimits<'t> {
-    thread: &'t Thread,
+    thread: &'t FrontThread,
     idle_timeout: Duration,
     /// The time when the last byte moved.
     moved: Instant,
@@ -28,7 +28,7 @@ pub(super) struct TimeLimits<'t> {
 }
 
 impl<'t> TimeLimits<'t> {
-    pub(super) fn new(thread: &'t Thread, idle_timeout: Duration) -> TimeLimits<'t> {
+    pub(super) fn new(thread: &'t FrontThread, idle_timeout: Duration) -> TimeLimits<'t> {
         TimeLimits {
             thread,
             idle_timeout,

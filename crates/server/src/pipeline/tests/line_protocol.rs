@@ -12,7 +12,7 @@ use std::time::Duration;
 use howdah_http::{Request, ResponseHead};
 
 use crate::body::{self, BodyError, BodySource, RequestStream};
-use crate::front::Thread;
+use crate::front::FrontThread;
 use crate::net::{Peer, Piece, SendError};
 use crate::observe::{ConnectionFacts, ErrorContext, Phase};
 use crate::pipeline::{self, Arrival, RequestContext, ScratchBuffers, Served};
@@ -62,7 +62,7 @@ impl RequestStream for Content<'_> {
 }
 
 /// Serves the request in `lines`.
-pub(super) async fn serve(thread: &Rc<Thread>, peer: &Peer, lines: &str, stream: &Rc<Stream>) {
+pub(super) async fn serve(thread: &Rc<FrontThread>, peer: &Peer, lines: &str, stream: &Rc<Stream>) {
     let (line, fields) = lines.split_once('\n').unwrap_or((lines, ""));
     let (host, target) = line.split_once(' ').expect("host and target");
     let mut request = Request {

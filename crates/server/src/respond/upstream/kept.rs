@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::connection::{UpstreamConnection, UpstreamPlace};
 use crate::budget::{Budget, BudgetUsedUp};
-use crate::front::Thread;
+use crate::front::FrontThread;
 
 /// The place of an upstream: the number of its site, and its number in the site's `upstreams`.
 pub(crate) type UpstreamKey = (usize, usize);
@@ -133,7 +133,7 @@ impl KeptConnections {
 /// The destination of a connection when its response was read.
 #[derive(Debug)]
 pub(super) struct ConnectionHome {
-    pub(super) thread: Rc<Thread>,
+    pub(super) thread: Rc<FrontThread>,
     pub(super) key: UpstreamKey,
     pub(super) most: usize,
     pub(super) timeout: Duration,
