@@ -26,7 +26,7 @@ use crate::body::{self, BodySource, PumpError};
 use crate::front::{FrontThread, Workspace};
 use crate::net::{ConnectionError, Peer, TimedTransport, Transport, forwarded, task_waker};
 use crate::observe::{ConnectionFacts, ErrorContext, Phase};
-use crate::pipeline::{self, Arrival, RequestContext, Response, SendOutcome, Served};
+use crate::pipeline::{self, Arrival, RequestContext, Response, SendOutcome, ServedRequest};
 use crate::protocols;
 
 /// The time that a connection stays ready for the next request before its buffers are taken from
@@ -350,7 +350,7 @@ impl<T: Transport> H1Connection<T> {
         let mut context =
             RequestContext::new(&thread, &peer, arrival, request, &mut stream, scratch);
         context.refused = refused;
-        let Served { response, site, user, notes } = pipeline::serve(&mut context).await;
+        let ServedRequest { response, site, user, notes } = pipeline::serve(&mut context).await;
         let Some(mut response) = response.filter(|_| stream.may_respond()) else {
             let connection = ConnectionFacts {
                 received: self.received,

@@ -28,7 +28,7 @@ use howdah_site::{
 use howdah_sys::open::Lookup;
 
 use super::context::RequestContext;
-use super::response::{Head, Response};
+use super::response::{Response, ResponseHeadSource};
 use crate::body::{BodySource, FilterRoom};
 use crate::crew::{ClientNetwork, JobOrigin};
 use crate::observe::{Phase, RequestError, RespondError};
@@ -336,7 +336,7 @@ pub(crate) async fn adjust(
     ruled: Option<&mut Rc<RuledRequest>>,
     response: &mut Response,
 ) -> Result<(), RespondError> {
-    let Some(ruled) = ruled.filter(|_| matches!(response.head, Head::Own(_))) else {
+    let Some(ruled) = ruled.filter(|_| matches!(response.head, ResponseHeadSource::Own(_))) else {
         return Ok(());
     };
     let room = match !response.is_own && passes_filters(&ruled.state, &ruled.settings) {
@@ -361,7 +361,7 @@ pub(crate) async fn adjust(
                 && response.representation.is_some(),
         },
     };
-    let Head::Own(head) = &mut response.head else {
+    let ResponseHeadSource::Own(head) = &mut response.head else {
         return Ok(());
     };
     response.filters = match may_take_long(&ruled.settings, head.fields.len()) {

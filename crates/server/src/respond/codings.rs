@@ -10,7 +10,7 @@ use howdah_site::{ContentCoding, DocumentPath, FileHandle, Site};
 
 use super::not_modified;
 use crate::body::{BodySource, FilterRoom, compressor};
-use crate::pipeline::{Head, RequestContext, Response};
+use crate::pipeline::{RequestContext, Response, ResponseHeadSource};
 
 /// Returns the file to send in place of the one at `path`, and the form in which it is sent.
 /// `fields` are those of the request.
@@ -70,7 +70,7 @@ pub(crate) fn compress(
         return response;
     }
     response.own_head();
-    let Head::Own(head) = &mut response.head else {
+    let ResponseHeadSource::Own(head) = &mut response.head else {
         return response;
     };
     vary(head);
@@ -93,7 +93,7 @@ pub(crate) fn compress(
             FilterRoom::of(&response, context.request, place)
         }
     };
-    if let Head::Own(head) = &mut response.head
+    if let ResponseHeadSource::Own(head) = &mut response.head
         && room.bytes().is_none_or(|bytes| filter.memory() <= bytes)
     {
         encode(head, coding, tag);

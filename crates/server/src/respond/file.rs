@@ -15,7 +15,7 @@ use super::not_modified;
 use super::prepared::{HeadConditions, PreparedResponse};
 use crate::body::{ResponseBody, coding};
 use crate::observe::{RequestError, RespondError};
-use crate::pipeline::{Head, RequestContext, Response, adjust};
+use crate::pipeline::{RequestContext, Response, ResponseHeadSource, adjust};
 
 /// Responds with the file at `path`. Content of the request, such as a form that is posted to a
 /// page, is received first and discarded.
@@ -50,9 +50,12 @@ pub(crate) async fn respond(
     context.scratch.paths.reuse(path);
     let answer = answer?;
     if let Asked::Whole = answer.asked {
-        return Ok(Response::new(Head::File(answer.representation), answer.body.into()));
+        return Ok(Response::new(
+            ResponseHeadSource::File(answer.representation),
+            answer.body.into(),
+        ));
     }
-    let whole = Response::new(Head::Own(answer.head()), answer.body.into());
+    let whole = Response::new(ResponseHeadSource::Own(answer.head()), answer.body.into());
     Ok(select(whole, answer.asked, None))
 }
 
@@ -70,7 +73,7 @@ pub(crate) async fn respond_with_methods(
     let mut head = ResponseHead::new(Status::OK);
     head.fields.push(b"Allow", methods.as_bytes());
     push_media_type(&mut head, &path, ruled.as_deref().map(Rc::as_ref));
-    let mut response = Response::new(Head::Own(head), ResponseBody::none());
+    let mut response = Response::new(ResponseHeadSource::Own(head), ResponseBody::none());
     adjust(context, site, ruled, &mut response).await?;
     response.drop_filters();
     Ok(response)
@@ -97,8 +100,8 @@ fn respond_coded(
     };
     let tag = named_tag(&answer, facts.fields);
     let head = match answer.asked {
-        Asked::Whole => Head::File(Rc::clone(&answer.representation)),
-        _ => Head::Own(answer.head()),
+        Asked::Whole => ResponseHeadSource::File(Rc::clone(&answer.representation)),
+        _ => ResponseHeadSource::Own(answer.head()),
     };
     let whole = Response {
         representation: Some(answer.representation),
@@ -120,7 +123,7 @@ pub(super) fn select(whole: Response, asked: Asked, named: Option<Vec<u8>>) -> R
     }
     let mut head = whole.head.into_own();
     let body = select_head(&mut head, is_filtered, asked, named);
-    Response::new(Head::Own(head), body.into())
+    Response::new(ResponseHeadSource::Own(head), body.into())
 }
 
 /// Returns whether the response for the whole file is sent. Compressing a part does not give a part
@@ -218,7 +221,7 @@ async fn adjusted(
     let compresses = codings::compresses(site, false, Some(&ruled.state.env));
     let is_own = is_whole && matches!(answer.tag, SentTag::Own);
     if !compresses && is_own && is_left_alone(ruled, &answer.representation) {
-        let head = Head::File(answer.representation);
+        let head = ResponseHeadSource::File(answer.representation);
         return Ok((Response::new(head, answer.body.into()), answer.asked));
     }
     let conditions = HeadConditions::of(ruled, context.request, second, compresses);
@@ -235,11 +238,11 @@ async fn adjusted(
     // A 304 loses its type to the directives, and whether content is compressed depends on it.
     let is_known = compresses && matches!(asked, Asked::NotModified);
     let kind = head.fields.value(b"content-type").filter(|_| is_known).map(<[u8]>::to_vec);
-    let mut response = Response::new(Head::Own(head), body.into());
+    let mut response = Response::new(ResponseHeadSource::Own(head), body.into());
     response.modified = microseconds(document.modified());
     response.representation = Some(Rc::clone(&document));
     adjust(context, site, Some(ruled), &mut response).await?;
-    if let (Some(kind), Head::Own(head)) = (&kind, &mut response.head) {
+    if let (Some(kind), ResponseHeadSource::Own(head)) = (&kind, &mut response.head) {
         head.fields.set(b"Content-Type", kind);
     }
     if compresses && !is_error_page {
@@ -269,11 +272,11 @@ fn keep_head(
     let is_settled =
         compressed.is_some() || (response.filters.is_empty() && !response.lacks_memory);
     let (head, body) = match (response.head, kept.filter(|_| is_settled)) {
-        (Head::Own(head), Some((prepared, conditions))) => {
+        (ResponseHeadSource::Own(head), Some((prepared, conditions))) => {
             let length = compressed.as_ref().map_or(length, |content| content.len() as u64);
             let body = compressed.map_or(response.body, ResponseBody::shared);
             let head = prepared.keep_head(document, conditions, head, length, coding);
-            return Response::new(Head::Shared(head), body);
+            return Response::new(ResponseHeadSource::Shared(head), body);
         }
         (head, _) => (head, response.body),
     };
@@ -308,7 +311,7 @@ async fn failed(
     if !is_error {
         set_content_type(&mut head, ruled);
     }
-    let mut response = Response::new(Head::Own(head), ResponseBody::none());
+    let mut response = Response::new(ResponseHeadSource::Own(head), ResponseBody::none());
     response.modified = microseconds(modified);
     response.is_own = is_error;
     adjust(context, site, Some(ruled), &mut response).await?;

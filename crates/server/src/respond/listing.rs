@@ -11,7 +11,7 @@ use howdah_site::{DocumentPath, RuledRequest, Site};
 
 use crate::body::ResponseBody;
 use crate::observe::RespondError;
-use crate::pipeline::{Head, RequestContext, Response, adjust, list};
+use crate::pipeline::{RequestContext, Response, ResponseHeadSource, adjust, list};
 
 /// Lists the folder at `path`.
 ///
@@ -39,7 +39,8 @@ pub(crate) async fn respond(
         let parts = ruled.settings.core.as_ref().map(|core| core.etag_parts());
         push_date(&mut head, &folder, parts != Some(EtagParts::NONE));
     }
-    let mut response = Response::new(Head::Own(head), ResponseBody::whole(page.content.into()));
+    let mut response =
+        Response::new(ResponseHeadSource::Own(head), ResponseBody::whole(page.content.into()));
     adjust(context, site, Some(ruled), &mut response).await?;
     Ok(response)
 }

@@ -4,7 +4,7 @@ use howdah_http::conditional::{self, Decision, Validators};
 use howdah_http::{Request, Status};
 
 use crate::body::ResponseBody;
-use crate::pipeline::{Head, Response};
+use crate::pipeline::{Response, ResponseHeadSource};
 
 /// Returns whether the client already has the content in the form with that entity tag, which is
 /// known only when the filters have been chosen.
@@ -20,7 +20,7 @@ pub(super) fn is_known(request: &Request, etag: Option<&[u8]>) -> bool {
 
 /// Returns the 304 in place of a response.
 pub(super) fn respond(mut response: Response) -> Response {
-    if let Head::Own(head) = &mut response.head {
+    if let ResponseHeadSource::Own(head) = &mut response.head {
         head.status = Status::NOT_MODIFIED;
         for name in ["Content-Type", "Content-Encoding", "Content-Language", "Accept-Ranges"] {
             head.fields.remove(name.as_bytes());

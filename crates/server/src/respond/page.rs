@@ -6,12 +6,12 @@ use howdah_http::{Request, ResponseHead, Status};
 use howdah_site::Resolution;
 
 use crate::body::ResponseBody;
-use crate::pipeline::{Head, Response};
+use crate::pipeline::{Response, ResponseHeadSource};
 
 impl Response {
     /// Returns a page that explains `status`.
     pub(crate) fn error(status: Status) -> Response {
-        let head = Head::Own(ResponseHead::new(status));
+        let head = ResponseHeadSource::Own(ResponseHead::new(status));
         let mut response = Response {
             is_own: true,
             ..Response::new(head, page(status, advice(status)))
@@ -50,7 +50,7 @@ impl Response {
     /// Says when a client that has sent too many requests may send the next one.
     pub(crate) fn retry_after(&mut self, wait: Duration) {
         self.own_head();
-        if let Head::Own(head) = &mut self.head {
+        if let ResponseHeadSource::Own(head) = &mut self.head {
             head.fields.remove(b"retry-after");
         }
         let seconds = wait.as_secs_f64().ceil().max(1.0);
@@ -93,7 +93,10 @@ impl Response {
     /// The methods that a resource has.
     fn allow(status: Status, methods: &str) -> Response {
         let mut response = match status.is_success() {
-            true => Response::new(Head::Own(ResponseHead::new(status)), ResponseBody::none()),
+            true => Response::new(
+                ResponseHeadSource::Own(ResponseHead::new(status)),
+                ResponseBody::none(),
+            ),
             false => Response::error(status),
         };
         response.push(b"Allow", methods.as_bytes());

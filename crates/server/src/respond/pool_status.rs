@@ -10,7 +10,7 @@ use howdah_site::{Resolution, Resolved, Site};
 use crate::body::ResponseBody;
 use crate::front::FrontThread;
 use crate::observe::RequestError;
-use crate::pipeline::{Head, RequestContext, Response};
+use crate::pipeline::{RequestContext, Response, ResponseHeadSource};
 use crate::status::{FpmQuery, PoolSnapshot, fpm_function_piece, fpm_page};
 
 /// Answers a request for the status page or for the ping. `None` for every other request. The
@@ -46,7 +46,10 @@ pub(crate) fn respond(
     ] {
         head.fields.push(name.as_bytes(), value.as_bytes());
     }
-    Some(Response::new(Head::Own(head), ResponseBody::whole(content.into_bytes().into())))
+    Some(Response::new(
+        ResponseHeadSource::Own(head),
+        ResponseBody::whole(content.into_bytes().into()),
+    ))
 }
 
 /// Returns whether the request is for the ping (`true`) or the status page; `None` for neither.

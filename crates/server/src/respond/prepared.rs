@@ -13,7 +13,7 @@ use howdah_site::{ContentCoding, RuledRequest};
 
 use super::call::CommonCall;
 use crate::body::ResponseBody;
-use crate::pipeline::{Head, Response};
+use crate::pipeline::{Response, ResponseHeadSource};
 
 /// The prepared parts of the answers to requests of one cached resolution.
 #[derive(Debug, Default)]
@@ -100,7 +100,7 @@ impl PreparedResponse {
             None => body(),
             Some(coding) => ResponseBody::shared(cache.find(representation, coding)?),
         };
-        Some(Response::new(Head::Shared(Rc::clone(&prepared.head)), body))
+        Some(Response::new(ResponseHeadSource::Shared(Rc::clone(&prepared.head)), body))
     }
 
     /// Keeps a head for content of `length` bytes, unless it is long. Returns the shared head.

@@ -22,7 +22,7 @@ use super::sendfile;
 use crate::body::{self, BodyError, PAUSE, ReceivedContent, ResponseBody, Unchunked};
 use crate::crew::ClientNetwork;
 use crate::observe::{Phase, RequestError, RespondError};
-use crate::pipeline::{Head, RangeRequest, RequestContext, Response, adjust};
+use crate::pipeline::{RangeRequest, RequestContext, Response, ResponseHeadSource, adjust};
 
 /// Receives the request's content, lets a worker run the script, and waits for the head of its
 /// response. With `is_error` the script makes an error page, which gets no request content.
@@ -237,7 +237,7 @@ impl BegunResponse {
             false => ResponseBody::script(self.exchange, self.head.content_length()),
             true => unchunked(context, script, self.exchange),
         };
-        let mut response = Response::new(Head::Own(self.head), body);
+        let mut response = Response::new(ResponseHeadSource::Own(self.head), body);
         (response.length_hint, response.modified) = (length_hint, modified);
         adjust(context, site, ruled.as_deref_mut(), &mut response).await?;
         let fields = edited.as_ref().unwrap_or(&context.request.fields);

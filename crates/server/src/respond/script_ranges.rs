@@ -12,7 +12,7 @@ use howdah_http::range::{self, Multipart, Ranges, Span};
 use howdah_http::{Fields, Method, ResponseHead, Status, date, members};
 
 use crate::body::{BodySource, Ranged, ResponseBody, Segment};
-use crate::pipeline::{Head, Response};
+use crate::pipeline::{Response, ResponseHeadSource};
 
 /// Returns the part of `response` that the request's `fields` ask for: 206. Where Range does not
 /// apply, returns the response as it is. `now` is in seconds since 1970.
@@ -25,7 +25,9 @@ pub(crate) fn select(
     mut response: Response,
     now: u64,
 ) -> Result<Response, u64> {
-    let (Head::Own(head), Some(length)) = (&mut response.head, response.body.length()) else {
+    let (ResponseHeadSource::Own(head), Some(length)) =
+        (&mut response.head, response.body.length())
+    else {
         return Ok(response);
     };
     let is_asked = *method == Method::Get && length > 0 && response.filters.is_empty();

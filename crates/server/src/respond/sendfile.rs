@@ -18,7 +18,7 @@ use howdah_sys::open::{self, Lookup};
 use super::file::{microseconds, named_tag, select};
 use crate::body::ResponseBody;
 use crate::observe::{RequestError, RespondError};
-use crate::pipeline::{Head, RequestContext, Response, adjust, look_at};
+use crate::pipeline::{RequestContext, Response, ResponseHeadSource, adjust, look_at};
 
 /// Responds with the file that `head`, the head of the script's response, names.
 ///
@@ -154,7 +154,7 @@ impl ScriptFields<'_> {
         for (name, value) in made.iter() {
             head.fields.push(name, value);
         }
-        let mut response = Response::new(Head::Own(head), ResponseBody::from(body));
+        let mut response = Response::new(ResponseHeadSource::Own(head), ResponseBody::from(body));
         response.modified = modified;
         response.is_own = response.status() == Status::RANGE_NOT_SATISFIABLE;
         response

@@ -31,7 +31,7 @@ use super::script;
 use crate::body::{self, BodySource, ResponseBody};
 use crate::front::FrontThread;
 use crate::observe::{Phase, RequestError, RespondError};
-use crate::pipeline::{Head, RequestContext, Response, adjust};
+use crate::pipeline::{RequestContext, Response, ResponseHeadSource, adjust};
 use connect::connect;
 use connection::UpstreamConnection;
 use kept::ConnectionHome;
@@ -109,7 +109,7 @@ pub(crate) async fn respond(
     let mut response = Response {
         length_hint,
         trailers,
-        ..Response::new(Head::Own(head), body)
+        ..Response::new(ResponseHeadSource::Own(head), body)
     };
     adjust(context, site, ruled, &mut response).await?;
     Ok(response)
@@ -178,7 +178,7 @@ impl Switch {
         let tunnel = reply.into_tunnel(site.config().tunnel_timeout, Box::new(self.place));
         Ok(Response {
             tunnel: tunnel.map(Box::new),
-            ..Response::new(Head::Own(head), ResponseBody::none())
+            ..Response::new(ResponseHeadSource::Own(head), ResponseBody::none())
         })
     }
 }

@@ -12,7 +12,7 @@ use super::{ResetCause, Stream, StreamContent, StreamSink, head};
 use crate::body::{self, CarriedTunnel, PumpError, Tunnel, TunnelEnd};
 use crate::front::Workspace;
 use crate::net::{Buffer, ConnectionError, Piece, SendError};
-use crate::pipeline::{Head, Response, SendOutcome};
+use crate::pipeline::{Response, ResponseHeadSource, SendOutcome};
 
 impl<S: Stream> StreamExchange<'_, S> {
     /// Sends the head of `response` with status 200, and carries the tunnel to its end. `content`
@@ -24,7 +24,7 @@ impl<S: Stream> StreamExchange<'_, S> {
         tunnel: Box<Tunnel>,
         content: S::Content,
     ) -> SendOutcome {
-        if let Head::Own(head) = &mut response.head {
+        if let ResponseHeadSource::Own(head) = &mut response.head {
             head.status = Status::OK;
             head.reason = None;
         }

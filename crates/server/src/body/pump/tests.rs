@@ -22,7 +22,7 @@ use crate::body::Unchunked;
 use crate::body::storage::{Storage, StorageLimits};
 use crate::crew::{Crew, QueueBounds};
 use crate::net::Clients;
-use crate::pipeline::Head;
+use crate::pipeline::ResponseHeadSource;
 
 /// A source that takes its turns one after the other.
 #[derive(Debug, Default)]
@@ -180,7 +180,7 @@ fn pump(body: ResponseBody, filters: &[Filter], promised: Option<u64>, refuses: 
 }
 
 fn response(body: ResponseBody, filters: &[Filter]) -> Response {
-    let mut response = Response::new(Head::Own(ResponseHead::new(Status::OK)), body);
+    let mut response = Response::new(ResponseHeadSource::Own(ResponseHead::new(Status::OK)), body);
     response.filters = filters.to_vec();
     response
 }

@@ -15,7 +15,7 @@ use crate::body::{self, BodyError, BodySource, RequestStream};
 use crate::front::FrontThread;
 use crate::net::{Peer, Piece, SendError};
 use crate::observe::{ConnectionFacts, ErrorContext, Phase};
-use crate::pipeline::{self, Arrival, RequestContext, ScratchBuffers, Served};
+use crate::pipeline::{self, Arrival, RequestContext, ScratchBuffers, ServedRequest};
 
 /// Both ends of one request's stream.
 #[derive(Default)]
@@ -79,7 +79,7 @@ pub(super) async fn serve(thread: &Rc<FrontThread>, peer: &Peer, lines: &str, st
     let mut content = Content(stream);
     let mut context =
         RequestContext::new(thread, peer, arrival, &mut request, &mut content, &mut scratch);
-    let Served { response, site, user, notes } = pipeline::serve(&mut context).await;
+    let ServedRequest { response, site, user, notes } = pipeline::serve(&mut context).await;
     let Some(mut response) = response else {
         assert!(stream.is_broken.get(), "the client is there");
         return;
