@@ -98,7 +98,7 @@ mod tests {
 
     use super::*;
     use crate::body::{BodySource, ResponseBody};
-    use crate::net::Piece;
+    use crate::net::ContentPiece;
 
     const TEXT: &[u8] = b"all that is there";
 
@@ -144,7 +144,7 @@ mod tests {
         assert!(is_pending(&mut body));
         file.write_all(b", and more").unwrap();
         assert_eq!(available(&mut body).await.unwrap(), TEXT.len() - 4);
-        assert!(matches!(body.piece(), Piece::Document { offset: 4, .. }));
+        assert!(matches!(body.piece(), ContentPiece::Document { offset: 4, .. }));
     }
 
     #[tokio::test]

@@ -18,7 +18,7 @@ use super::filtering::{FilterPlace, rest};
 use super::residence::Residence;
 use super::source::{AvailableContent, BodySource, ResponseBody, SourceError};
 use super::spool::{Spool, SpoolLimits};
-use crate::net::{ConnectionError, HeldMemory, Piece, SHORT_FILE, SendError};
+use crate::net::{ConnectionError, ContentPiece, HeldMemory, SHORT_FILE, SendError};
 use crate::pipeline::Response;
 
 /// The destination of a response's content: the protocol's end of the pump.
@@ -36,7 +36,7 @@ pub(crate) trait Sink {
     /// The response cannot be continued.
     fn poll_send(
         &mut self,
-        piece: Piece<'_>,
+        piece: ContentPiece<'_>,
         is_last: bool,
         context: &mut Context<'_>,
     ) -> Poll<Result<usize, SendError>>;

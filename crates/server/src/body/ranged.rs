@@ -6,7 +6,7 @@ use howdah_http::range::Span;
 
 use super::filtering::rest;
 use super::source::{AvailableContent, BodySource, ResponseBody, SourceError};
-use crate::net::Piece;
+use crate::net::ContentPiece;
 
 /// The content of a response to a Range request, cut out of other content as that passes. Bytes
 /// before and between the ranges are discarded; after the last range the content is given up.
@@ -100,11 +100,11 @@ impl BodySource for Ranged {
         }))
     }
 
-    fn piece(&self) -> Piece<'_> {
+    fn piece(&self) -> ContentPiece<'_> {
         match self.segments.last() {
-            Some(Segment::Text(bytes, sent)) => Piece::Memory(&bytes[*sent..]),
+            Some(Segment::Text(bytes, sent)) => ContentPiece::Memory(&bytes[*sent..]),
             Some(Segment::Span(span)) => self.content.piece().first(span.last + 1 - self.position),
-            None => Piece::Memory(b""),
+            None => ContentPiece::Memory(b""),
         }
     }
 
@@ -158,7 +158,7 @@ mod tests {
                 Poll::Pending => continue,
                 Poll::Ready(available) => available.unwrap(),
             };
-            let Piece::Memory(bytes) = ranged.piece() else {
+            let ContentPiece::Memory(bytes) = ranged.piece() else {
                 panic!("the content is in memory")
             };
             let count = available.bytes.min(step);

@@ -11,7 +11,7 @@ use howdah_files::{FileBody, OpenFile};
 use howdah_php::{ExchangeError, ScriptExchange};
 
 use super::constancy::Constancy;
-use crate::net::Piece;
+use crate::net::ContentPiece;
 use crate::respond::UpstreamError;
 
 /// Content that is being produced. A new kind of source (another pool protocol, a cache, a tee)
@@ -29,7 +29,7 @@ pub(crate) trait BodySource: fmt::Debug {
 
     /// The next bytes of content: as many as [`AvailableContent::bytes`] said, or the first of
     /// them.
-    fn piece(&self) -> Piece<'_>;
+    fn piece(&self) -> ContentPiece<'_>;
 
     /// Removes the next `count` bytes, which were taken.
     fn consume(&mut self, count: usize);
@@ -216,20 +216,20 @@ impl BodySource for ResponseBody {
     }
 
     #[inline]
-    fn piece(&self) -> Piece<'_> {
+    fn piece(&self) -> ContentPiece<'_> {
         match self {
-            ResponseBody::Memory(bytes, range) => Piece::Memory(&bytes[range.clone()]),
-            ResponseBody::Shared(bytes, range) => Piece::Memory(&bytes[range.clone()]),
-            ResponseBody::Buffer(bytes, sent) => Piece::Memory(&bytes[*sent..]),
+            ResponseBody::Memory(bytes, range) => ContentPiece::Memory(&bytes[range.clone()]),
+            ResponseBody::Shared(bytes, range) => ContentPiece::Memory(&bytes[range.clone()]),
+            ResponseBody::Buffer(bytes, sent) => ContentPiece::Memory(&bytes[*sent..]),
             ResponseBody::File { file, offset, length, .. } => {
-                Piece::Document { file, offset: *offset, length: *length }
+                ContentPiece::Document { file, offset: *offset, length: *length }
             }
             ResponseBody::Parts(parts) => {
-                parts.last().map_or(Piece::Memory(b""), ResponseBody::piece)
+                parts.last().map_or(ContentPiece::Memory(b""), ResponseBody::piece)
             }
             ResponseBody::Script(script) => match &script.exchange {
-                Some(exchange) => Piece::Ring(exchange, script.available),
-                None => Piece::Memory(b""),
+                Some(exchange) => ContentPiece::Ring(exchange, script.available),
+                None => ContentPiece::Memory(b""),
             },
             ResponseBody::Stream(source) => source.piece(),
         }
@@ -371,7 +371,7 @@ mod tests {
             let Poll::Ready(Ok(available)) = body.poll_available(&mut context) else {
                 panic!("stored content is always at hand");
             };
-            let Piece::Memory(bytes) = body.piece() else {
+            let ContentPiece::Memory(bytes) = body.piece() else {
                 panic!("it is in memory")
             };
             assert_eq!(bytes.len(), available.bytes);

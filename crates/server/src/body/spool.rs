@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::storage::{ReadBack, Storage, StorageCall, StorageRefusal, StoredFile, WriteResult};
-use crate::net::{HeldMemory, Piece};
+use crate::net::{ContentPiece, HeldMemory};
 
 /// Bytes on their way to a client, in order: `memory`, then those of the tail.
 #[derive(Debug)]
@@ -189,7 +189,7 @@ impl<'s> Spool<'s> {
     pub(super) fn poll_next(
         &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<io::Result<Option<(Piece<'_>, bool)>>> {
+    ) -> Poll<io::Result<Option<(ContentPiece<'_>, bool)>>> {
         self.poll_job(context)?;
         if self.is_complete {
             self.hand_over();
@@ -220,7 +220,7 @@ impl<'s> Spool<'s> {
             }
             self.poll_job(context)?;
         }
-        let piece = Piece::Memory(&self.memory[self.sent..]);
+        let piece = ContentPiece::Memory(&self.memory[self.sent..]);
         Poll::Ready(Ok(Some((piece, self.tail.is_none()))))
     }
 

@@ -8,7 +8,7 @@ use howdah_http::h1::ChunkedDecoder;
 
 use super::filtering::rest;
 use super::source::{AvailableContent, BodySource, ResponseBody, SourceError};
-use crate::net::Piece;
+use crate::net::ContentPiece;
 
 /// The content of a response whose script has sent `Transfer-Encoding: chunked`. Under Apache such
 /// a script writes the chunks, and the client unpacks them. Here the protocol frames the content,
@@ -139,9 +139,9 @@ impl BodySource for Unchunked {
         }))
     }
 
-    fn piece(&self) -> Piece<'_> {
+    fn piece(&self) -> ContentPiece<'_> {
         let (ready, taken) = &self.ready;
-        Piece::Memory(&ready[*taken..])
+        ContentPiece::Memory(&ready[*taken..])
     }
 
     fn consume(&mut self, count: usize) {
@@ -218,7 +218,7 @@ mod tests {
                 Poll::Pending => continue,
                 Poll::Ready(available) => available.unwrap(),
             };
-            let Piece::Memory(bytes) = source.piece() else {
+            let ContentPiece::Memory(bytes) = source.piece() else {
                 panic!("unpacked content is in memory")
             };
             assert_eq!(bytes.len(), available.bytes);

@@ -26,7 +26,7 @@ use super::tasks::{self, Job};
 use super::wire::{Io, LINGER, Wire};
 use crate::front::FrontThread;
 use crate::log::Level;
-use crate::net::{Peer, TimedTransport, Transport, Watch, task_waker};
+use crate::net::{DeadlineWatch, Peer, TimedTransport, Transport, task_waker};
 use crate::observe::LIBRARY;
 use crate::streams::{OpenRequests, PriorityUpdates};
 
@@ -53,7 +53,7 @@ pub(super) struct H2Shared {
 struct H2Connection<T> {
     frames: ::h2::server::Connection<Io<T>, Chunk>,
     wire: Rc<RefCell<Wire<T>>>,
-    watch: Rc<Watch>,
+    watch: Rc<DeadlineWatch>,
     shared: Rc<H2Shared>,
     served: u64,
     /// Requests that were refused because the connection drains, or the client has too many open,
@@ -155,7 +155,7 @@ pub(crate) async fn serve<T: Transport>(
 async fn shake_hands<T: Transport>(
     thread: &FrontThread,
     wire: &Rc<RefCell<Wire<T>>>,
-    watch: &Watch,
+    watch: &DeadlineWatch,
 ) -> Option<::h2::server::Connection<Io<T>, Chunk>> {
     let limits = &thread.config().limits;
     let mut builder = builder(&thread.config().http2);

@@ -9,7 +9,7 @@ use ::h2::{Reason, SendStream};
 use super::connection::H2Shared;
 use super::outbox::{CHUNK, Chunk, Outbox};
 use crate::body;
-use crate::net::{ConnectionError, Piece, SendError};
+use crate::net::{ConnectionError, ContentPiece, SendError};
 use crate::streams::{
     Pace, PriorityUpdates, ResetCause, ResponsePriority, SinkPlace, StreamSink, trailer_map,
 };
@@ -149,7 +149,7 @@ impl body::Sink for H2Sink<'_> {
 
     fn poll_send(
         &mut self,
-        piece: Piece<'_>,
+        piece: ContentPiece<'_>,
         is_last: bool,
         context: &mut Context<'_>,
     ) -> Poll<Result<usize, SendError>> {

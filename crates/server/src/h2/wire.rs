@@ -14,7 +14,7 @@ use howdah_http::h2::{ExceededLimit, FrameLimits, FrameMeter, RefusalMeter, Refu
 use howdah_http::priority::PriorityUpdate;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::net::{ConnectionError, Piece, SendError, TimedTransport, Transport};
+use crate::net::{ConnectionError, ContentPiece, SendError, TimedTransport, Transport};
 
 /// Bytes of frames that wait for the transport before further ones wait in the crate.
 const ROOM: usize = 64 * 1024;
@@ -167,7 +167,7 @@ impl<T: Transport> Wire<T> {
 
     fn poll_write_once(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
         let waiting = &self.output[self.taken..];
-        let nothing = Piece::Memory(b"");
+        let nothing = ContentPiece::Memory(b"");
         let count = match ready!(self.timed.poll_send(waiting, nothing, b"", context)) {
             Ok(count) => count,
             Err(SendError::Connection(error)) => {

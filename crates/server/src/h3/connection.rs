@@ -26,7 +26,7 @@ use super::stream;
 use super::transport::{Newest, QuicTransport, TransportFacts};
 use crate::front::FrontThread;
 use crate::log::Level;
-use crate::net::{Peer, Watch, task_waker};
+use crate::net::{DeadlineWatch, Peer, task_waker};
 use crate::streams::OpenRequests;
 
 /// The largest `header_list`. The library has no room for more fields than fit into 768 KiB, and
@@ -56,7 +56,7 @@ pub(super) struct H3Shared {
 /// One client's connection.
 struct H3Connection {
     frames: server::Connection<QuicTransport, Bytes>,
-    watch: Rc<Watch>,
+    watch: Rc<DeadlineWatch>,
     shared: Rc<H3Shared>,
     served: u64,
     state: H3Event,
@@ -154,7 +154,7 @@ pub(crate) async fn run(thread: Rc<FrontThread>, connection: quinn::Connection, 
 async fn begin(
     thread: &FrontThread,
     transport: QuicTransport,
-    watch: &Watch,
+    watch: &DeadlineWatch,
 ) -> Option<Result<server::Connection<QuicTransport, Bytes>, ConnectionError>> {
     let mut builder = server::builder();
     builder

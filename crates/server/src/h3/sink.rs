@@ -15,7 +15,7 @@ use bytes::Bytes;
 use super::connection::H3Shared;
 use super::outgoing::Outgoing;
 use crate::body;
-use crate::net::{ConnectionError, HeldMemory, Piece, SendError};
+use crate::net::{ConnectionError, ContentPiece, HeldMemory, SendError};
 use crate::streams::{Pace, ResetCause, StreamSink, trailer_map};
 
 /// Bytes of a DATA frame.
@@ -87,7 +87,7 @@ impl<'s> H3Sink<'s> {
 impl body::Sink for H3Sink<'_> {
     fn poll_send(
         &mut self,
-        piece: Piece<'_>,
+        piece: ContentPiece<'_>,
         _: bool,
         context: &mut Context<'_>,
     ) -> Poll<Result<usize, SendError>> {

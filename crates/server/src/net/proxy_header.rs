@@ -7,7 +7,7 @@ use howdah_http::Scheme;
 use howdah_http::proxy_protocol::{self, HeaderProgress, LONGEST, ProxyHeader};
 use tokio::io::ReadBuf;
 
-use super::deadline::{Watch, task_waker};
+use super::deadline::{DeadlineWatch, task_waker};
 use super::{Peer, Transport};
 use crate::front::FrontThread;
 use crate::log::Level;
@@ -41,7 +41,10 @@ pub(super) async fn receive<T: Transport>(
     }
 }
 
-async fn read<T: Transport>(transport: &mut T, watch: &Watch) -> Result<ProxyHeader, &'static str> {
+async fn read<T: Transport>(
+    transport: &mut T,
+    watch: &DeadlineWatch,
+) -> Result<ProxyHeader, &'static str> {
     let mut bytes = Vec::new();
     loop {
         let missing = match proxy_protocol::read(&bytes)? {

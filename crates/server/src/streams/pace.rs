@@ -5,7 +5,7 @@ use std::task::Context;
 use std::time::{Duration, Instant};
 
 use crate::front::FrontThread;
-use crate::net::{PaceLimit, Watch};
+use crate::net::{DeadlineWatch, PaceLimit};
 
 /// The pace at which a client takes a response, and the time limit of the present wait.
 pub(crate) struct Pace<'s> {
@@ -18,7 +18,7 @@ pub(crate) struct Pace<'s> {
     waited: Duration,
     /// The begin of the present wait for the client.
     since: Option<Instant>,
-    watch: Option<Rc<Watch>>,
+    watch: Option<Rc<DeadlineWatch>>,
 }
 
 impl<'s> Pace<'s> {

@@ -21,7 +21,7 @@ use super::facts;
 use super::policy;
 use crate::front::FrontThread;
 use crate::log::Level;
-use crate::net::{EncryptedTransport, Peer, RecordMeter, Watch, task_waker};
+use crate::net::{DeadlineWatch, EncryptedTransport, Peer, RecordMeter, task_waker};
 use crate::quic::Offer;
 
 /// Bytes of the client's first flight that are read at once.
@@ -333,7 +333,7 @@ impl io::Write for AlertSocket<'_> {
 }
 
 /// Returns a watch with the deadline of a handshake.
-async fn watch(thread: &FrontThread) -> Rc<Watch> {
+async fn watch(thread: &FrontThread) -> Rc<DeadlineWatch> {
     let waker = task_waker().await;
     let watch = thread.watches().add(waker);
     watch.arm(thread.config().limits.handshake_timeout);
@@ -343,7 +343,7 @@ async fn watch(thread: &FrontThread) -> Rc<Watch> {
 
 /// Waits for `work`, at most until the deadline of `watch`.
 async fn before<R>(
-    watch: &Watch,
+    watch: &DeadlineWatch,
     work: impl Future<Output = Result<R, HandshakeFailure>>,
 ) -> Result<R, HandshakeFailure> {
     let mut work = std::pin::pin!(work);

@@ -84,8 +84,8 @@ impl BodySource for Scripted {
         }))
     }
 
-    fn piece(&self) -> Piece<'_> {
-        Piece::Memory(&self.ready)
+    fn piece(&self) -> ContentPiece<'_> {
+        ContentPiece::Memory(&self.ready)
     }
 
     fn consume(&mut self, count: usize) {
@@ -136,7 +136,7 @@ impl Slow {
 impl Sink for Slow {
     fn poll_send(
         &mut self,
-        piece: Piece<'_>,
+        piece: ContentPiece<'_>,
         _: bool,
         context: &mut Context<'_>,
     ) -> Poll<Result<usize, SendError>> {
@@ -422,7 +422,7 @@ impl BodySource for Tee {
         self.inner.poll_available(context)
     }
 
-    fn piece(&self) -> Piece<'_> {
+    fn piece(&self) -> ContentPiece<'_> {
         self.inner.piece()
     }
 

@@ -5,7 +5,7 @@ use std::task::Context;
 use std::time::{Duration, Instant};
 
 use crate::front::{FrontThread, time_before_end};
-use crate::net::Watch;
+use crate::net::DeadlineWatch;
 
 /// The limit that has ended a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) struct TimeLimits<'t> {
     end: Option<Instant>,
     /// The front has ended the tunnel.
     is_closed: bool,
-    watch: Option<Rc<Watch>>,
+    watch: Option<Rc<DeadlineWatch>>,
 }
 
 impl<'t> TimeLimits<'t> {

@@ -13,7 +13,7 @@ use howdah_http::{Request, ResponseHead};
 
 use crate::body::{self, BodyError, BodySource, RequestStream};
 use crate::front::FrontThread;
-use crate::net::{Peer, Piece, SendError};
+use crate::net::{ContentPiece, Peer, SendError};
 use crate::observe::{ConnectionFacts, ErrorContext, Phase};
 use crate::pipeline::{self, Arrival, RequestContext, ScratchBuffers, ServedRequest};
 
@@ -120,7 +120,7 @@ const FRAME: usize = 1000;
 impl body::Sink for Frames<'_> {
     fn poll_send(
         &mut self,
-        piece: Piece<'_>,
+        piece: ContentPiece<'_>,
         _: bool,
         _: &mut Context<'_>,
     ) -> Poll<Result<usize, SendError>> {

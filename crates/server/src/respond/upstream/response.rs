@@ -19,7 +19,7 @@ use super::kept::ConnectionHome;
 use super::upload::{Upload, UploadError};
 use crate::body::{AvailableContent, BodySource, SourceError, Trailers, Tunnel};
 use crate::budget::BudgetUsedUp;
-use crate::net::{Buffer, Piece};
+use crate::net::{ContentPiece, ReceiveBuffer};
 
 /// The most bytes of a response's field lines, and the most lines. Beyond: 502. The same limits
 /// hold for the fields behind chunked content. The content has none.
@@ -138,7 +138,7 @@ pub(super) struct UpstreamResponse {
     upload: Option<Upload>,
     /// The destination of the connection at the end of the response; `None`: it is closed.
     home: Option<ConnectionHome>,
-    input: Buffer,
+    input: ReceiveBuffer,
     /// Something was received.
     has_begun: bool,
     /// Interim responses so far.
@@ -203,7 +203,7 @@ impl UpstreamResponse {
             connection: Some(connection),
             upload: Some(upload),
             home,
-            input: Buffer::default(),
+            input: ReceiveBuffer::default(),
             has_begun: false,
             interim: 0,
             ready: (0, 0),
@@ -458,8 +458,8 @@ impl BodySource for UpstreamResponse {
         }))
     }
 
-    fn piece(&self) -> Piece<'_> {
-        Piece::Memory(&self.input.bytes()[..self.ready.0])
+    fn piece(&self) -> ContentPiece<'_> {
+        ContentPiece::Memory(&self.input.bytes()[..self.ready.0])
     }
 
     fn consume(&mut self, count: usize) {
