@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use howdah_config::Config;
-use howdah_files::{Answer, Asked, FileStore, StoreLimits};
+use howdah_files::{FileAnswer, FileStore, RequestedPart, StoreLimits};
 use howdah_http::Request;
 use howdah_site::{ClientRequest, DirectiveHost, DocumentPath, PathKind, Scratch, SiteHost, Sites};
 
@@ -138,7 +138,7 @@ fn hit_each(store: &mut FileStore, request: &Request, paths: &[DocumentPath]) {
         let look = store.look(path);
         assert!(look.kind == PathKind::File);
         let answer = store.answer(request, path, look.file);
-        assert!(matches!(answer, Ok(Answer { asked: Asked::Whole, .. })));
+        assert!(matches!(answer, Ok(FileAnswer { asked: RequestedPart::Whole, .. })));
     }
 }
 

@@ -66,7 +66,8 @@
 //! | rule | a link that stays below the root | a link that leaves it |
 //! |---|---|---|
 //! | `inside` | followed | 403 |
-//! | `owner` | followed | followed if it belongs to root or to the owner of what it leads to, else 403 |
+//! | `owner` | followed | followed if it belongs to root or to the owner of what it leads to, else
+//! 403 |
 //! | `follow` | followed | followed |
 //!
 //! With `owner`, a link that does not belong to root is not followed into a folder of another site
@@ -110,7 +111,9 @@ mod tree;
 mod variants;
 mod watches;
 
-pub use answer::{Answer, AnswerForm, Asked, FilePart, NegotiatedForm, ScriptManner, SentTag};
+pub use answer::{
+    AnswerForm, FileAnswer, FilePart, NegotiatedForm, RequestedPart, ScriptManner, SentTag,
+};
 pub use body::{FileBody, FileChange, OpenFile};
 pub use bounded::Voided;
 pub use directive_cache::{DirectiveCache, Flaw, ReportFlaw};

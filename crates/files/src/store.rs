@@ -10,7 +10,7 @@ use howdah_site::{DocumentPath, FileHandle, MergedCopies};
 use howdah_sys::credentials::{FileRight, Identity};
 use howdah_sys::open::errno::{EMFILE, ENFILE};
 
-use crate::answer::{self, Answer, AnswerForm, ScriptManner};
+use crate::answer::{self, AnswerForm, FileAnswer, ScriptManner};
 use crate::directive_cache::{self, DirectiveCache};
 use crate::disk::Disk;
 use crate::entry::{EntryKind, PathEntry};
@@ -206,7 +206,7 @@ impl FileStore {
         request: &Request,
         path: &DocumentPath,
         file: FileHandle,
-    ) -> Result<Answer, Status> {
+    ) -> Result<FileAnswer, Status> {
         let now = self.now;
         match self.entry(path, file) {
             Ok(PathEntry { kind: EntryKind::File(document), .. }) => {
@@ -229,7 +229,7 @@ impl FileStore {
         path: &DocumentPath,
         file: FileHandle,
         manner: AnswerForm,
-    ) -> Result<Answer, Status> {
+    ) -> Result<FileAnswer, Status> {
         let now = self.now;
         match self.entry(path, file) {
             Ok(PathEntry {
@@ -260,7 +260,7 @@ impl FileStore {
         path: &DocumentPath,
         reader: Option<&Identity>,
         manner: ScriptManner<'_>,
-    ) -> Result<(ResponseHead, Answer), Status> {
+    ) -> Result<(ResponseHead, FileAnswer), Status> {
         let now = self.now;
         if reader.is_some_and(|reader| !self.may_read(path, reader)) {
             return Err(Status::FORBIDDEN);

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use howdah_config::{Config, ContentCoding};
-use howdah_files::{Answer, Asked, FileBody, FileStore, StoreLimits};
+use howdah_files::{FileAnswer, FileBody, FileStore, RequestedPart, StoreLimits};
 use howdah_http::{Method, Request, ResponseHead, Status};
 use howdah_site::{ClientRequest, DirectiveHost, DocumentPath, PathKind, Scratch, SiteHost, Sites};
 
@@ -188,13 +188,13 @@ pub struct Seen {
 }
 
 impl Seen {
-    pub fn of(answer: Result<Answer, Status>) -> Seen {
+    pub fn of(answer: Result<FileAnswer, Status>) -> Seen {
         let answer = match answer {
             Ok(answer) => answer,
             Err(status) => return Seen::without_content(status),
         };
         let mut head = answer.head();
-        let is_whole = matches!(answer.asked, Asked::Whole);
+        let is_whole = matches!(answer.asked, RequestedPart::Whole);
         let body = answer.asked.select(&mut head, answer.body);
         let mut fields = fields_of(&head);
         if is_whole {

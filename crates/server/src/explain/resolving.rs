@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use howdah_files::{AnswerForm, Asked, FileStore, NegotiatedForm};
+use howdah_files::{AnswerForm, FileStore, NegotiatedForm, RequestedPart};
 use howdah_htaccess::WorkBudget;
 use howdah_htaccess::modules::core::EtagParts;
 use howdah_htaccess::response::ResponseProperties;
@@ -102,11 +102,11 @@ impl ResolvingState<'_> {
         ruled: Option<&mut Rc<RuledRequest>>,
         to: &mut Explanation,
     ) {
-        let mut asked = (Asked::Whole, None);
+        let mut asked = (RequestedPart::Whole, None);
         let Some(mut about) = self.outcome(resolution, ruled.as_deref(), &mut asked, to) else {
             return;
         };
-        about.content.is_known = matches!(asked.0, Asked::NotModified);
+        about.content.is_known = matches!(asked.0, RequestedPart::NotModified);
         self.adjust(about, ruled, &asked.0, to);
         let is_filtered = !to.filters.is_empty();
         if !file::sends_whole(&asked.0, is_filtered) {
@@ -226,7 +226,7 @@ impl ResolvingState<'_> {
         &mut self,
         about: ResponseProperties,
         ruled: Option<&mut Rc<RuledRequest>>,
-        asked: &Asked,
+        asked: &RequestedPart,
         to: &mut Explanation,
     ) {
         let is_script = matches!(to.outcome, ExplainedOutcome::Script { .. });
@@ -299,7 +299,7 @@ impl ResolvingState<'_> {
         let request = self.client.request();
         let answer = match host.store.answer_in_manner(request, path, file, manner) {
             Ok(answer) => answer,
-            Err(status) => return (ResponseHead::new(status), (Asked::Whole, None)),
+            Err(status) => return (ResponseHead::new(status), (RequestedPart::Whole, None)),
         };
         let mut head = answer.head();
         if let Some(ruled) = ruled {
@@ -310,14 +310,14 @@ impl ResolvingState<'_> {
         }
         let named = file::named_tag(&answer, &request.fields);
         match answer.asked {
-            Asked::Failed(failed) => (*failed, (Asked::Whole, None)),
+            RequestedPart::Failed(failed) => (*failed, (RequestedPart::Whole, None)),
             asked => (head, (asked, named)),
         }
     }
 }
 
 /// The part of a file that is asked for, and the entity tag: see [`file::named_tag`].
-type AskedOfFile = (Asked, Option<Vec<u8>>);
+type AskedOfFile = (RequestedPart, Option<Vec<u8>>);
 
 /// Microseconds since 1970.
 pub(super) fn now() -> u64 {

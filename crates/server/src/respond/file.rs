@@ -3,7 +3,8 @@
 use std::rc::Rc;
 
 use howdah_files::{
-    self as files, Answer, AnswerForm, Asked, FileBody, NegotiatedForm, Representation, SentTag,
+    self as files, AnswerForm, FileAnswer, FileBody, NegotiatedForm, Representation, RequestedPart,
+    SentTag,
 };
 use howdah_htaccess::modules::core::EtagParts;
 use howdah_htaccess::response;
@@ -49,7 +50,7 @@ pub(crate) async fn respond(
     let answer = context.thread.store().answer(context.request, &path, file);
     context.scratch.paths.reuse(path);
     let answer = answer?;
-    if let Asked::Whole = answer.asked {
+    if let RequestedPart::Whole = answer.asked {
         return Ok(Response::new(
             ResponseHeadSource::File(answer.representation),
             answer.body.into(),
@@ -100,7 +101,7 @@ fn respond_coded(
     };
     let tag = named_tag(&answer, facts.fields);
     let head = match answer.asked {
-        Asked::Whole => ResponseHeadSource::File(Rc::clone(&answer.representation)),
+        RequestedPart::Whole => ResponseHeadSource::File(Rc::clone(&answer.representation)),
         _ => ResponseHeadSource::Own(answer.head()),
     };
     let whole = Response {
@@ -116,7 +117,7 @@ fn respond_coded(
 
 /// Returns what is asked for of a file. `whole` is the response with all of it, or with the head of
 /// the 304, as directives and codings have made it. `named`: see [`named_tag`].
-pub(super) fn select(whole: Response, asked: Asked, named: Option<Vec<u8>>) -> Response {
+pub(super) fn select(whole: Response, asked: RequestedPart, named: Option<Vec<u8>>) -> Response {
     let is_filtered = !whole.filters.is_empty();
     if sends_whole(&asked, is_filtered || whole.status() == Status::NOT_MODIFIED) {
         return whole;
@@ -129,15 +130,15 @@ pub(super) fn select(whole: Response, asked: Asked, named: Option<Vec<u8>>) -> R
 /// Returns whether the response for the whole file is sent. Compressing a part does not give a part
 /// of the compressed content: RFC 9110 §14.2 lets a server ignore Range. `is_other`: the filters
 /// make other content, or the client has that.
-pub(crate) fn sends_whole(asked: &Asked, is_other: bool) -> bool {
-    matches!(asked, Asked::Whole) || (asked.is_part() && is_other)
+pub(crate) fn sends_whole(asked: &RequestedPart, is_other: bool) -> bool {
+    matches!(asked, RequestedPart::Whole) || (asked.is_part() && is_other)
 }
 
 /// Changes the head of the whole file as [`select`] does. Returns the content.
 pub(crate) fn select_head(
     head: &mut ResponseHead,
     is_filtered: bool,
-    asked: Asked,
+    asked: RequestedPart,
     named: Option<Vec<u8>>,
 ) -> FileBody {
     if is_filtered {
@@ -151,8 +152,8 @@ pub(crate) fn select_head(
 
 /// Returns the entity tag of the file without filters, where the client has named the tag of its
 /// copy: it gets that tag with a 304. `None`: the answer is no 304 to a named tag.
-pub(crate) fn named_tag(answer: &Answer, fields: &Fields) -> Option<Vec<u8>> {
-    if !matches!(answer.asked, Asked::NotModified) || !fields.contains(b"if-none-match") {
+pub(crate) fn named_tag(answer: &FileAnswer, fields: &Fields) -> Option<Vec<u8>> {
+    if !matches!(answer.asked, RequestedPart::NotModified) || !fields.contains(b"if-none-match") {
         return None;
     }
     let own = || answer.representation.head().head().fields.value(b"etag");
@@ -195,16 +196,16 @@ async fn adjusted(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
     ruled: &mut Rc<RuledRequest>,
-    answer: Answer,
-) -> Result<(Response, Asked), RespondError> {
-    if let Asked::Failed(head) = answer.asked {
+    answer: FileAnswer,
+) -> Result<(Response, RequestedPart), RespondError> {
+    if let RequestedPart::Failed(head) = answer.asked {
         let modified = answer.representation.modified();
-        return Ok((failed(context, site, ruled, *head, modified).await?, Asked::Whole));
+        return Ok((failed(context, site, ruled, *head, modified).await?, RequestedPart::Whole));
     }
     let is_error_page = ruled.state.status != Status::OK;
     let second = context.arrival.began.seconds();
     let fields = &context.request.fields;
-    let is_whole = matches!(answer.asked, Asked::Whole);
+    let is_whole = matches!(answer.asked, RequestedPart::Whole);
     let is_plain = is_whole
         && !is_error_page
         && !fields.contains(b"if-none-match")
@@ -227,7 +228,7 @@ async fn adjusted(
     let conditions = HeadConditions::of(ruled, context.request, second, compresses);
     let kept = prepared.zip(conditions);
     let mut head = answer.head();
-    let Answer {
+    let FileAnswer {
         representation: document, body, asked, ..
     } = answer;
     let length = body.length();
@@ -236,7 +237,7 @@ async fn adjusted(
     }
     set_content_type(&mut head, ruled);
     // A 304 loses its type to the directives, and whether content is compressed depends on it.
-    let is_known = compresses && matches!(asked, Asked::NotModified);
+    let is_known = compresses && matches!(asked, RequestedPart::NotModified);
     let kind = head.fields.value(b"content-type").filter(|_| is_known).map(<[u8]>::to_vec);
     let mut response = Response::new(ResponseHeadSource::Own(head), body.into());
     response.modified = microseconds(document.modified());
