@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use howdah_ipc::Geometry;
-use howdah_ipc::control::{Attach, FromZygote, MOST_BYTES, ToZygote};
+use howdah_ipc::control::{AttachMessage, FromZygote, MOST_BYTES, ToZygote};
 use howdah_ipc::worker::Attachment;
 use howdah_ipc::worker_set::WorkerSet;
 use howdah_sys::descriptor;
@@ -351,7 +351,8 @@ impl RunningZygote {
         if descriptors.len() as u64 >= total {
             let descriptors = std::mem::take(descriptors);
             set_name(ZYGOTE);
-            self.region = RegionState::Attached(Attachment::new(Attach { geometry, descriptors })?);
+            self.region =
+                RegionState::Attached(Attachment::new(AttachMessage { geometry, descriptors })?);
             self.workers = vec![None; geometry.workers];
             self.outputs.expect(geometry.workers)?;
         }

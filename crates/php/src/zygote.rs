@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use howdah_ipc::control::{Cleaning, FromZygote, OpcacheWarmup, ToZygote};
-use howdah_ipc::front::Front;
+use howdah_ipc::control::{FromZygote, OpcacheWarmup, SlotCleaning, ToZygote};
+use howdah_ipc::front::FrontRegion;
 use howdah_ipc::worker_set::WorkerSet;
 use howdah_ipc::{Corrupt, Geometry};
 use howdah_sys::process::Exit;
@@ -36,7 +36,7 @@ pub use lost::LostWorker;
 /// One zygote of a pool. Dropped when its last exchange has ended.
 #[derive(Debug)]
 pub(crate) struct Zygote {
-    pub(crate) front: Front,
+    pub(crate) front: FrontRegion,
     control: FrontSocket,
     /// The zygote died, or a worker wrote nonsense: nothing is dispatched here any more.
     dead: AtomicBool,
@@ -174,7 +174,7 @@ impl Zygote {
         let PoolLimits {
             workers, queue: most_waiting, scaling, ..
         } = *limits;
-        let (front, attach) = Front::create(Geometry::for_pool(workers, threads))?;
+        let (front, attach) = FrontRegion::create(Geometry::for_pool(workers, threads))?;
         attach.send(&control)?;
         let most = front.geometry().workers;
         let first = scaling.first(most, memory.figures());
@@ -292,7 +292,7 @@ impl Zygote {
     }
 
     /// Asks the zygote to clean a slot, if the zygote reads its messages.
-    fn clean(&self, cleaning: Cleaning) {
+    fn clean(&self, cleaning: SlotCleaning) {
         if self.control.send_now(&ToZygote::Clean(cleaning).encode(), &[]).is_err() {
             // The memory stays in use. Workers discard the descriptors of earlier requests.
             self.front.cleaned(usize::try_from(cleaning.slot).unwrap_or(usize::MAX));
