@@ -35,7 +35,7 @@ use self::workers::{Staffing, number};
 use crate::chroot::{self, PoolRoot};
 use crate::ini;
 use crate::log::{self, Level};
-use crate::lookup::EncodedSlashes;
+use crate::lookup::EncodedSlashMeaning;
 use crate::process::{self, RawPid};
 use crate::sapi::Engine;
 use crate::slow_log::SlowLog;
@@ -109,7 +109,7 @@ struct RunningZygote {
     arguments: Option<ArgumentMemory>,
     modules: String,
     /// See [`WorkerFacts::slashes`](crate::php_request::WorkerFacts::slashes).
-    slashes: EncodedSlashes,
+    slashes: EncodedSlashMeaning,
     slow_log: Option<SlowLog>,
     /// See [`WorkerOrders`](crate::worker::WorkerOrders).
     separates_workers: bool,
@@ -196,7 +196,7 @@ impl RunningZygote {
             settings: facts.settings,
             front,
             signals,
-            slashes: EncodedSlashes::of(&settings),
+            slashes: EncodedSlashMeaning::of(&settings),
             pool: CString::new(settings.pool).map_err(|error| error.to_string())?,
             max_requests: settings.max_requests,
             max_memory: settings.max_memory,
