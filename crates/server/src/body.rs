@@ -8,13 +8,13 @@
 //! the bytes of a tunnel.
 
 mod constancy;
+mod file_residence;
 mod filter_room;
 mod filtering;
 mod filters;
 mod pump;
 mod ranged;
 mod receive;
-mod residence;
 mod settle;
 mod source;
 mod spool;

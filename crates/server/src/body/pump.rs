@@ -14,8 +14,8 @@ use std::task::{Context, Poll, ready};
 use howdah_htaccess::modules::filter::TransformError;
 
 use self::filtered::Filtered;
+use super::file_residence::FileResidence;
 use super::filtering::{FilterPlace, rest};
-use super::residence::Residence;
 use super::source::{AvailableContent, BodySource, ResponseBody, SourceError};
 use super::spool::{Spool, SpoolLimits};
 use crate::net::{ConnectionError, ContentPiece, HeldMemory, SHORT_FILE, SendError};
@@ -127,7 +127,7 @@ pub(crate) async fn send(
             Box::new(Filtered::new(filters, place, memory))
         }),
         spool: Spool::new(limits, held),
-        residence: Residence::new(limits),
+        residence: FileResidence::new(limits),
         turn: 0,
         failure: None,
     };
@@ -145,7 +145,7 @@ struct Pump<'b> {
     left: u64,
     sent: u64,
     spool: Spool<'b>,
-    residence: Residence<'b>,
+    residence: FileResidence<'b>,
     filtering: Option<Box<Filtered<'b>>>,
     /// Bytes that the client has taken since other connections had their turn.
     turn: usize,

@@ -6,10 +6,10 @@ use std::task::Poll;
 
 use howdah_files::CompressedCache;
 
+use super::file_residence::FileResidence;
 use super::filtering::{FilterPlace, FilteredContent, TURN, filtered};
 use super::filters::{coding, usual_memory};
 use super::pump::{PumpError, of_file};
-use super::residence::Residence;
 use super::source::{AvailableContent, BodySource, ResponseBody};
 use super::spool::SpoolLimits;
 use crate::pipeline::Response;
@@ -140,7 +140,7 @@ fn holds_memory(response: &mut Response, place: FilterPlace<'_>, length: usize) 
 /// Returns all of the content of a stored body.
 async fn read(body: &mut ResponseBody, limits: &SpoolLimits) -> Result<Vec<u8>, PumpError> {
     let mut content = Vec::new();
-    let mut residence = Residence::new(limits);
+    let mut residence = FileResidence::new(limits);
     loop {
         let in_memory = poll_fn(|context| residence.poll(body.piece(), context)).await;
         let length = usize::try_from(in_memory).unwrap_or(usize::MAX);

@@ -43,13 +43,13 @@ pub(crate) fn select(
         Ranges::One(span) => {
             become_partial(head);
             head.fields.push(b"Content-Range", &range::content_range(span, length));
-            response.body = cut(response.body, vec![Segment::Span(span)]);
+            response.body = select_segments(response.body, vec![Segment::Span(span)]);
         }
         Ranges::Many(spans) => {
             become_partial(head);
             let is_passing = !matches!(response.body, ResponseBody::Buffer(_, 0));
             let segments = parts(head, spans, length, is_passing);
-            response.body = cut(response.body, segments);
+            response.body = select_segments(response.body, segments);
         }
     }
     Ok(response)
@@ -106,7 +106,7 @@ fn parts(
 }
 
 /// Returns the segments of `body`. A single part of content in memory stays where it is.
-fn cut(body: ResponseBody, segments: Vec<Segment>) -> ResponseBody {
+fn select_segments(body: ResponseBody, segments: Vec<Segment>) -> ResponseBody {
     match (body, &*segments) {
         (ResponseBody::Buffer(mut bytes, 0), [Segment::Span(span)]) => {
             bytes.truncate((span.last + 1) as usize);

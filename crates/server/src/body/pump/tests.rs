@@ -262,7 +262,7 @@ fn unfiltered<'p>(
         left,
         sent: 0,
         spool: Spool::new(limits, held(clients)),
-        residence: Residence::new(limits),
+        residence: FileResidence::new(limits),
         filtering: None,
         turn: 0,
         failure: None,

@@ -11,16 +11,16 @@ use super::storage::StorageCall;
 use crate::net::ContentPiece;
 
 /// The known place of a response's content.
-pub(super) struct Residence<'l> {
+pub(super) struct FileResidence<'l> {
     limits: &'l SpoolLimits,
     /// The bytes of the file that are in memory, or will be when `fetch` has ended.
     known: Range<u64>,
     fetch: Option<StorageCall<()>>,
 }
 
-impl<'l> Residence<'l> {
-    pub(super) fn new(limits: &'l SpoolLimits) -> Residence<'l> {
-        Residence { limits, known: 0..0, fetch: None }
+impl<'l> FileResidence<'l> {
+    pub(super) fn new(limits: &'l SpoolLimits) -> FileResidence<'l> {
+        FileResidence { limits, known: 0..0, fetch: None }
     }
 
     /// Returns the number of the piece's first bytes that can be taken without waiting for the
