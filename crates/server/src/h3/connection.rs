@@ -23,7 +23,7 @@ use quinn::VarInt;
 
 use super::client_meter::{ClientExcess, ClientMeter};
 use super::stream;
-use super::transport::{Newest, QuicTransport, TransportFacts};
+use super::transport::{NewestRequest, QuicTransport, TransportFacts};
 use crate::front::FrontThread;
 use crate::log::Level;
 use crate::net::{DeadlineWatch, Peer, task_waker};
@@ -237,7 +237,7 @@ impl H3Connection {
     }
 
     /// Begins a request's task.
-    fn begin_request(&mut self, request: stream::Unread) {
+    fn begin_request(&mut self, request: stream::UnreadRequest) {
         let Some(newest) = self.shared.accepted.take_newest() else {
             return;
         };
@@ -302,7 +302,7 @@ impl H3Shared {
 
     /// Refuses a request of a client that has as many open as it may have.
     #[cold]
-    fn refuse(&self, request: &Newest) {
+    fn refuse(&self, request: &NewestRequest) {
         self.thread.counters().count_limit("http3", "client_memory");
         let why = "the client has as many requests open as `client_memory` allows";
         self.say(&format!("HTTP/3 request refused: {why}"));
