@@ -67,7 +67,7 @@ use crate::log::{self, ErrorLog, Level, LogWriter, SiteLogs};
 use crate::net::{AcceptErrors, AcceptedConnection, Clients, Listener};
 #[cfg(test)]
 use crate::observe::Ledger;
-use crate::observe::{FrontCounters, RecentMessages};
+use crate::observe::{FrontCounters, LoggedMessages};
 use crate::quic::PacketExchange;
 use crate::respond::UpstreamNames;
 use crate::status::ServerFacts;
@@ -452,7 +452,7 @@ fn directives(
     sites: &Sites,
     config: &Config,
     log: &Arc<ErrorLog>,
-    messages: &Arc<Mutex<RecentMessages>>,
+    messages: &Arc<Mutex<LoggedMessages>>,
 ) -> DirectiveCache {
     let (log, messages) = (Arc::clone(log), Arc::clone(messages));
     let tell = move |site: &Site, flaw: &Flaw| {
