@@ -84,7 +84,7 @@ mod bounded;
 mod changed_trees;
 mod content;
 mod directive_cache;
-mod disk;
+mod disk_access;
 mod document;
 mod entry;
 mod entry_table;
@@ -115,8 +115,8 @@ pub use answer::{
     AnswerForm, FileAnswer, FilePart, NegotiatedForm, RequestedPart, ScriptManner, SentTag,
 };
 pub use body::{FileBody, FileChange, OpenFile};
-pub use bounded::Voided;
-pub use directive_cache::{DirectiveCache, Flaw, ReportFlaw};
+pub use bounded::VoidReasons;
+pub use directive_cache::{DirectiveCache, DirectiveFlaw, ReportFlaw};
 pub use fetch::fetch;
 pub use file_parts::FileParts;
 pub use freed_memory::FreedMemory;

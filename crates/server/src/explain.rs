@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use howdah_config::Config;
-use howdah_files::{DirectiveCache, FileStore, Flaw, StoreLimits};
+use howdah_files::{DirectiveCache, DirectiveFlaw, FileStore, StoreLimits};
 use howdah_htaccess::WorkBudget;
 use howdah_htaccess::modules::auth::password;
 use howdah_htaccess::modules::filter::Filter;
@@ -111,7 +111,7 @@ pub(crate) fn explain(config: &Config, question: &ExplainRequest) -> Result<Expl
     }
     let directives = {
         let told = Arc::clone(&told);
-        let tell = move |_: &Site, flaw: &Flaw| {
+        let tell = move |_: &Site, flaw: &DirectiveFlaw| {
             let mut told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             told.push(flaw.to_string());
         };

@@ -35,7 +35,7 @@ use std::time::Instant;
 use howdah_config::{
     AccessFormat, Config, FRONT_USER, ListenAddress, LogFormat, PoolMode, RootTemplate,
 };
-use howdah_files::{CompressedCache, DirectiveCache, FileStore, Flaw, SiteFolders};
+use howdah_files::{CompressedCache, DirectiveCache, DirectiveFlaw, FileStore, SiteFolders};
 use howdah_htaccess::modules::auth::password;
 use howdah_php::{MemoryRecord, MemoryWatch, Pool, PoolLimits};
 use howdah_site::{Site, Sites};
@@ -455,8 +455,8 @@ fn directives(
     messages: &Arc<Mutex<LoggedMessages>>,
 ) -> DirectiveCache {
     let (log, messages) = (Arc::clone(log), Arc::clone(messages));
-    let tell = move |site: &Site, flaw: &Flaw| {
-        if let Flaw::Mistake(mistake) = flaw {
+    let tell = move |site: &Site, flaw: &DirectiveFlaw| {
+        if let DirectiveFlaw::Mistake(mistake) = flaw {
             // The requests that fail because of the mistake do not repeat its message.
             let complaint = (Some(Arc::new(mistake.place.clone())), mistake.message.clone());
             let mut messages = messages.lock().unwrap_or_else(PoisonError::into_inner);

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use howdah_config::{RootTemplate, Symlinks};
-use howdah_files::{FileStore, SiteUser, Voided};
+use howdah_files::{FileStore, SiteUser, VoidReasons};
 use howdah_htaccess::Unrepeatable;
 use howdah_htaccess::host::{
     LookedUp, Owners, PasswordFileError, PasswordVerdict, Probe, ServerLoad,
@@ -63,7 +63,7 @@ impl<S: DerefMut<Target = FileStore>> FrontHost<'_, S> {
         &mut self,
         bounds: (Lookup, u64),
         ask: impl FnOnce(&mut Self) -> R,
-    ) -> Result<R, Voided> {
+    ) -> Result<R, VoidReasons> {
         FileStore::bounded(self, |host| &mut *host.store, bounds, ask)
     }
 }

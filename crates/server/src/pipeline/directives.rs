@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use howdah_files::{FileStore, Voided};
+use howdah_files::{FileStore, VoidReasons};
 use howdah_htaccess::WorkBudget;
 use howdah_htaccess::modules::filter::{ContentProperties, Filter};
 use howdah_htaccess::response::{ResponseProperties, may_take_long, passes_filters};
@@ -149,7 +149,7 @@ fn not_here(
     context: &RequestContext<'_, '_>,
     site: &Site,
     budget: &WorkBudget,
-    voided: Voided,
+    voided: VoidReasons,
 ) -> NotResolvedHere {
     if voided.cold {
         return NotResolvedHere::Cold;
