@@ -16,8 +16,8 @@ use howdah_ipc::response::{self, DecodedHead, HeadKind};
 use howdah_ipc::{Corrupt, SlotPhase};
 
 pub(crate) use self::questions::AskedQuestion;
-pub use self::questions::{AnswerFuture, Answers, Asker};
-use crate::deadlines::Overdue;
+pub use self::questions::{AnswerFuture, AskingConnection, QuestionHandler};
+use crate::deadlines::MissedDeadline;
 use crate::waiters::{SlotNews, Waiters};
 use crate::zygote::{Lease, LostWorker};
 
@@ -104,7 +104,7 @@ pub enum ExchangeError {
 
 /// The part of a response that has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
+pub struct ResponseProgress {
     /// Bytes in the ring that were not consumed.
     pub available: usize,
     /// No further bytes will come.
@@ -181,7 +181,10 @@ impl ScriptExchange {
     ///
     /// # Errors
     /// The rest of the response will not arrive.
-    pub fn poll_progress(&mut self, context: &mut Context<'_>) -> Result<Progress, ExchangeError> {
+    pub fn poll_progress(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Result<ResponseProgress, ExchangeError> {
         self.poll_part(AwaitedPart::Content, context)
     }
 
@@ -189,7 +192,7 @@ impl ScriptExchange {
         &mut self,
         awaited: AwaitedPart,
         context: &mut Context<'_>,
-    ) -> Result<Progress, ExchangeError> {
+    ) -> Result<ResponseProgress, ExchangeError> {
         let progress = self.look(awaited, context);
         if let Err(failure) = progress
             && !std::mem::replace(&mut self.is_failed, true)
@@ -212,7 +215,7 @@ impl ScriptExchange {
         &mut self,
         awaited: AwaitedPart,
         context: &mut Context<'_>,
-    ) -> Result<Progress, ExchangeError> {
+    ) -> Result<ResponseProgress, ExchangeError> {
         if self.cancelled {
             return Err(ExchangeError::NotBegun);
         }
@@ -245,7 +248,7 @@ impl ScriptExchange {
                 && available > 0
                 && (lost.is_some() || zygote.is_dead() && look.phase != SlotPhase::Queued)
             {
-                return Ok(Progress { available, complete: false, full: true });
+                return Ok(ResponseProgress { available, complete: false, full: true });
             }
             if let Some(lost) = lost {
                 return Err(ExchangeError::WorkerDied(lost));
@@ -262,7 +265,7 @@ impl ScriptExchange {
             }
             self.check_time(overdue, look.phase)?;
         }
-        Ok(Progress { available, complete: self.complete, full })
+        Ok(ResponseProgress { available, complete: self.complete, full })
     }
 
     /// Ends the exchange of a request that has taken too long, or whose zygote is cut off: takes it
@@ -272,25 +275,27 @@ impl ScriptExchange {
     /// The request ends here, for this reason.
     fn check_time(
         &mut self,
-        overdue: Option<Overdue>,
+        overdue: Option<MissedDeadline>,
         phase: SlotPhase,
     ) -> Result<(), ExchangeError> {
         let lease = self.lease.as_ref().expect("held until dropped");
         let zygote = &lease.zygote;
         let overdue = match phase {
-            SlotPhase::Queued if zygote.cuts_off_waiting() => Some(Overdue::CutOff),
-            SlotPhase::Taken if zygote.cuts_off_running() => Some(Overdue::CutOff),
+            SlotPhase::Queued if zygote.cuts_off_waiting() => Some(MissedDeadline::CutOff),
+            SlotPhase::Taken if zygote.cuts_off_running() => Some(MissedDeadline::CutOff),
             _ => overdue,
         };
         let Some(overdue) = overdue else {
             return Ok(());
         };
         let error = match (overdue, phase) {
-            (Overdue::Waiting, SlotPhase::Queued) => ExchangeError::NotBegun,
-            (Overdue::Recalled | Overdue::CutOff, SlotPhase::Queued) => ExchangeError::NotTaken,
-            (Overdue::Silent, SlotPhase::Taken) => ExchangeError::Silent,
-            (Overdue::Running, SlotPhase::Taken) => ExchangeError::TimedOut,
-            (Overdue::CutOff, SlotPhase::Taken) => ExchangeError::CutOff,
+            (MissedDeadline::Waiting, SlotPhase::Queued) => ExchangeError::NotBegun,
+            (MissedDeadline::Recalled | MissedDeadline::CutOff, SlotPhase::Queued) => {
+                ExchangeError::NotTaken
+            }
+            (MissedDeadline::Silent, SlotPhase::Taken) => ExchangeError::Silent,
+            (MissedDeadline::Running, SlotPhase::Taken) => ExchangeError::TimedOut,
+            (MissedDeadline::CutOff, SlotPhase::Taken) => ExchangeError::CutOff,
             _ => return Ok(()),
         };
         if phase == SlotPhase::Taken {

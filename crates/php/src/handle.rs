@@ -12,7 +12,7 @@ use howdah_sys::usage;
 use crate::RequestEncoder;
 use crate::counters::{PoolCounter, PoolCounters};
 use crate::deadlines::Deadlines;
-use crate::exchange::{Answers, Asker, ScriptExchange};
+use crate::exchange::{AskingConnection, QuestionHandler, ScriptExchange};
 use crate::lanes::QueuePlace;
 use crate::pool::{DispatchError, Pool};
 use crate::waiters::Waiters;
@@ -28,7 +28,7 @@ pub struct PoolHandle {
     thread: usize,
     /// This thread's counters of the pool.
     counters: PoolCounters,
-    answers: OnceCell<Rc<Answers>>,
+    answers: OnceCell<Rc<QuestionHandler>>,
     waiters: RefCell<Option<Rc<Waiters>>>,
     version: Cell<u64>,
     trimmed: Cell<Option<Instant>>,
@@ -53,7 +53,7 @@ impl PoolHandle {
 
     /// Chooses who answers what scripts ask while they run. The first choice before the first
     /// request holds.
-    pub fn answer_with(&self, answers: Answers) {
+    pub fn answer_with(&self, answers: QuestionHandler) {
         let _ = self.answers.set(Rc::new(answers));
     }
 
@@ -73,7 +73,7 @@ impl PoolHandle {
     pub async fn dispatch(
         &self,
         place: QueuePlace,
-        asker: Option<Asker>,
+        asker: Option<AskingConnection>,
         encoder: &RefCell<RequestEncoder>,
         encode: impl Fn(&mut RequestEncoder),
         body: RequestBody<'_>,
@@ -111,7 +111,7 @@ impl PoolHandle {
     async fn try_dispatch(
         &self,
         place: QueuePlace,
-        asker: Option<Asker>,
+        asker: Option<AskingConnection>,
         encoder: &RefCell<RequestEncoder>,
         encode: impl Fn(&mut RequestEncoder),
         body: RequestBody<'_>,

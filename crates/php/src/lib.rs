@@ -23,8 +23,8 @@ mod waiters;
 mod zygote;
 
 pub use exchange::{
-    AnswerFuture, Answers, Asker, ExchangeError, Progress, RunReport, ScriptExchange, ScriptRun,
-    decode_head,
+    AnswerFuture, AskingConnection, ExchangeError, QuestionHandler, ResponseProgress, RunReport,
+    ScriptExchange, ScriptRun, decode_head,
 };
 pub use handle::{PoolHandle, RequestBody};
 pub use howdah_ipc::figures::{CacheNumber, CacheNumbers, RequestFigures, WorkerFigures};

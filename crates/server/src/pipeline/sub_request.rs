@@ -9,7 +9,9 @@ use std::rc::{Rc, Weak};
 
 use howdah_config::Sapi;
 use howdah_http::{Limits, Request, Scheme, Status};
-use howdah_php::{Answers, Asker, PoolStateQuestion, SubRequestQuestion, SubRequestResult};
+use howdah_php::{
+    AskingConnection, PoolStateQuestion, QuestionHandler, SubRequestQuestion, SubRequestResult,
+};
 use howdah_site::{Resolution, Resolved, Script, server_variables};
 
 use super::context::{Arrival, RequestContext, ScratchBuffers};
@@ -22,8 +24,8 @@ use crate::observe::RequestError;
 use crate::respond::pool_status;
 
 /// Answers the questions of the scripts of site number `site` on a thread.
-pub(crate) fn answers(thread: Weak<FrontThread>, site: usize) -> Answers {
-    Answers::new(move |question, asker| {
+pub(crate) fn answers(thread: Weak<FrontThread>, site: usize) -> QuestionHandler {
+    QuestionHandler::new(move |question, asker| {
         let thread = thread.clone();
         Box::pin(async move {
             let Some(thread) = thread.upgrade() else {
@@ -54,7 +56,7 @@ struct SubRequest {
 impl SubRequest {
     /// Reads a question, whose bytes are a pool's. `None` if it is none, or asks for what no client
     /// could ask for.
-    fn read(limits: &Limits, question: &[u8], asker: Asker) -> Option<SubRequest> {
+    fn read(limits: &Limits, question: &[u8], asker: AskingConnection) -> Option<SubRequest> {
         let question = SubRequestQuestion::decode(question)?;
         let mut peer = Peer::new(asker.remote, asker.local);
         peer.scheme = match question.scheme {

@@ -11,7 +11,7 @@ use howdah_htaccess::modules::filter;
 use howdah_htaccess::response;
 use howdah_http::{Fields, Method, ResponseHead, Status, members};
 use howdah_php::{
-    Asker, DispatchError, ExchangeError, HeadKind, PoolHandle, QueuePlace, RequestBody,
+    AskingConnection, DispatchError, ExchangeError, HeadKind, PoolHandle, QueuePlace, RequestBody,
     RequestEncoder, ScriptExchange, ScriptRun, decode_head,
 };
 use howdah_site::{RuledRequest, Script, Site, SiteHost};
@@ -123,7 +123,7 @@ async fn hand_over(
     let prepared = context.prepared.as_deref();
     let encode = |encoder: &mut RequestEncoder| call.encode(encoder, ruled, prepared);
     let (remote, local) = (context.peer.remote, context.peer.local);
-    let asker = Some(Asker { remote, local });
+    let asker = Some(AskingConnection { remote, local });
     let encoder = context.thread.encoder();
     let dispatch = pin!(pool.dispatch(place, asker, encoder, encode, content.as_body()));
     // A request that still waits is given up as soon as the client closes its side: that makes
