@@ -3,9 +3,9 @@
 use std::rc::Rc;
 
 use howdah_htaccess::modules::core::EtagParts;
-use howdah_http::conditional::{self, Decision, Validators};
+use howdah_http::conditional::{self, PreconditionOutcome, Validators};
 use howdah_http::range::{self, Ranges};
-use howdah_http::{Fields, Method, Request, ResponseHead, Status, Text, date};
+use howdah_http::{Fields, Method, Request, ResponseHead, ShortText, Status, date};
 use howdah_site::ContentCoding;
 use howdah_sys::stat::Stat;
 
@@ -34,7 +34,7 @@ pub enum SentTag {
     /// The tag of the representation.
     Own,
     /// One that directives choose; `None` for no entity tag.
-    Other(Option<Text>),
+    Other(Option<ShortText>),
 }
 
 /// The part of a file that a request asks for, or that it gets.
@@ -56,7 +56,7 @@ pub enum RequestedPart {
 #[derive(Clone, Debug)]
 pub struct FilePart {
     /// The value of Content-Range.
-    content_range: Text,
+    content_range: ShortText,
     pub(crate) body: FileBody,
 }
 
@@ -241,7 +241,7 @@ impl<'d> TaggedFile<'d> {
             _ => self.representation.head().head().fields.value(b"etag"),
         };
         let text = |tag: &[u8]| {
-            let mut text = Text::new();
+            let mut text = ShortText::new();
             text.push(tag);
             text
         };
@@ -309,7 +309,7 @@ pub(crate) fn answer_for_script(
 }
 
 /// Returns an entity tag of Apache's form: inode, length and time in microseconds, in hexadecimal.
-fn tag_of(parts: EtagParts, stat: &Stat) -> Option<Text> {
+fn tag_of(parts: EtagParts, stat: &Stat) -> Option<ShortText> {
     let microseconds = stat.modified.seconds.saturating_mul(1_000_000)
         + i64::from(stat.modified.nanoseconds / 1000);
     let known = [
@@ -317,7 +317,7 @@ fn tag_of(parts: EtagParts, stat: &Stat) -> Option<Text> {
         (EtagParts::SIZE, stat.size),
         (EtagParts::MTIME, microseconds.cast_unsigned()),
     ];
-    let mut text = Text::new();
+    let mut text = ShortText::new();
     text.push(b"\"");
     for (_, number) in known.into_iter().filter(|(part, _)| parts.has(*part)) {
         if text.len() > 1 {
@@ -376,11 +376,11 @@ fn conditional(tagged: TaggedFile<'_>, request: &Request, now: u64) -> Requested
     let (document, validators) = (tagged.document, tagged.validators());
     match conditional::decide(&request.method, &request.fields, Some(&validators), now) {
         // A 412 without content tells the validators that the file has now, as with Apache.
-        Decision::PreconditionFailed => {
+        PreconditionOutcome::PreconditionFailed => {
             return RequestedPart::Failed(Box::new(tagged.head(Status::PRECONDITION_FAILED)));
         }
-        Decision::NotModified => return RequestedPart::NotModified,
-        Decision::Proceed => {}
+        PreconditionOutcome::NotModified => return RequestedPart::NotModified,
+        PreconditionOutcome::Proceed => {}
     }
     if !conditional::range_applies(&request.fields, &validators, now) {
         return RequestedPart::Whole;

@@ -7,7 +7,7 @@ use howdah_http::Status;
 
 use crate::documents::SiteHost;
 use crate::path::Scratch;
-use crate::phases::Evaluation;
+use crate::phases::RequestEvaluation;
 use crate::resolution::Resolved;
 use crate::ruled_request::RuledRequest;
 use crate::sites::Site;
@@ -23,11 +23,10 @@ pub fn error(
     scratch: &mut Scratch,
 ) -> Resolved {
     match ruled {
-        Some(ruled) => {
-            Evaluation::new(site, *client, host, scratch).fail(Rc::unwrap_or_clone(ruled), status)
-        }
+        Some(ruled) => RequestEvaluation::new(site, *client, host, scratch)
+            .fail(Rc::unwrap_or_clone(ruled), status),
         None if site.directives().is_some() => {
-            Evaluation::new(site, *client, host, scratch).refuse(status)
+            RequestEvaluation::new(site, *client, host, scratch).refuse(status)
         }
         None => Resolved::status(status),
     }

@@ -50,7 +50,7 @@ pub(crate) use request::{KnownPath, PhaseRequest};
 pub use respond::respond;
 
 /// The evaluation of one request of a client, with its internal redirects and sub-requests.
-pub(crate) struct Evaluation<'a, 'r, H> {
+pub(crate) struct RequestEvaluation<'a, 'r, H> {
     pub(crate) site: &'a Site,
     pub(crate) client: ClientRequest<'r>,
     pub(crate) host: &'a mut H,
@@ -89,14 +89,14 @@ impl From<Status> for PhaseEnd {
     }
 }
 
-impl<'a, 'r, H: SiteHost> Evaluation<'a, 'r, H> {
+impl<'a, 'r, H: SiteHost> RequestEvaluation<'a, 'r, H> {
     pub(crate) fn new(
         site: &'a Site,
         client: ClientRequest<'r>,
         host: &'a mut H,
         scratch: &'a mut Scratch,
-    ) -> Evaluation<'a, 'r, H> {
-        Evaluation {
+    ) -> RequestEvaluation<'a, 'r, H> {
+        RequestEvaluation {
             site,
             client,
             host,

@@ -28,7 +28,7 @@ use crate::error::error;
 use crate::names::FileClass;
 use crate::normal::normalize;
 use crate::path::{DocumentPath, Scratch};
-use crate::phases::{Evaluation, KnownPath};
+use crate::phases::{KnownPath, RequestEvaluation};
 use crate::redirect;
 use crate::resolution::{Resolution, Resolved, Script};
 use crate::resolution_cache::{CacheKey, CachedResolution, ResolutionCache};
@@ -46,7 +46,7 @@ pub fn resolve(
     let resolved = match unruled(site, client, host, scratch) {
         Ok(WithoutRules::Resolved(resolution)) => Resolved { resolution, ruled: None },
         Ok(WithoutRules::Ruled(start)) => {
-            Evaluation::new(site, *client, host, scratch).run(start, None)
+            RequestEvaluation::new(site, *client, host, scratch).run(start, None)
         }
         Err(status) => error(site, client, None, status, host, scratch),
     };
@@ -92,10 +92,11 @@ pub fn resolve_cached<P: Default>(
         cache.hash(&again(site, client)?.path, query)
     });
     let Some(hash) = hash.filter(|hash| cache.wants(*hash)) else {
-        return uncached(Evaluation::new(site, *client, host, scratch).run(start, None));
+        return uncached(RequestEvaluation::new(site, *client, host, scratch).run(start, None));
     };
     let reads = RequestReads::default();
-    let resolved = Evaluation::new(site, client.noting(&reads), host, scratch).run(start, None);
+    let resolved =
+        RequestEvaluation::new(site, client.noting(&reads), host, scratch).run(start, None);
     // Otherwise something changed meanwhile, or an answer holds for this moment only.
     let asked = again(site, client).filter(|_| host.epoch() == Some(epoch));
     let prepared = asked
@@ -120,7 +121,7 @@ pub fn explain(
     match without_path(client.request()) {
         Some(resolution) => Resolved { resolution, ruled: None },
         None => {
-            let evaluation = Evaluation::new(site, *client, host, scratch);
+            let evaluation = RequestEvaluation::new(site, *client, host, scratch);
             refuse_trace(client, evaluation.run(None, Some(Box::default())))
         }
     }

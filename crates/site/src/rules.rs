@@ -55,12 +55,12 @@ pub(crate) struct SettingsInForce {
 }
 
 /// The numbers of a combination of sections, and what they make of the settings.
-type Variant = (Box<[u16]>, Rc<SettingsInForce>);
+type SettingsVariant = (Box<[u16]>, Rc<SettingsInForce>);
 
 /// Settings merged for combinations of sections.
 #[derive(Debug)]
 struct Variants {
-    known: RefCell<Vec<Variant>>,
+    known: RefCell<Vec<SettingsVariant>>,
     folder: Rc<FolderMerges>,
 }
 

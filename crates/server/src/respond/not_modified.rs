@@ -1,6 +1,6 @@
 //! 304: the client has the content already, in the form that would be sent.
 
-use howdah_http::conditional::{self, Decision, Validators};
+use howdah_http::conditional::{self, PreconditionOutcome, Validators};
 use howdah_http::{Request, Status};
 
 use crate::body::ResponseBody;
@@ -15,7 +15,7 @@ pub(super) fn is_known(request: &Request, etag: Option<&[u8]>) -> bool {
     let validators = Validators { etag, last_modified: None };
     // The entity tag alone counts, so no date is compared with the current time.
     conditional::decide(&request.method, &request.fields, Some(&validators), 0)
-        == Decision::NotModified
+        == PreconditionOutcome::NotModified
 }
 
 /// Returns the 304 in place of a response.

@@ -7,13 +7,13 @@ use howdah_htaccess::host::{DirectiveHost, Probe, ProbeKind};
 use howdah_htaccess::work::PROBE;
 use howdah_htaccess::{DirectiveSettings, Transaction};
 
-use super::Evaluation;
+use super::RequestEvaluation;
 use crate::documents::{PathKind, SiteHost};
 use crate::path::DocumentPath;
 
 /// One request's evaluation, as its directives see it.
 pub(super) struct PhaseContext<'w, 'a, 'r, H> {
-    evaluation: &'w mut Evaluation<'a, 'r, H>,
+    evaluation: &'w mut RequestEvaluation<'a, 'r, H>,
     path: &'w DocumentPath,
     kind: PathKind,
     /// The settings in force for the request, and whether its URL ends with a slash.
@@ -22,7 +22,7 @@ pub(super) struct PhaseContext<'w, 'a, 'r, H> {
 
 impl<'w, 'a, 'r, H: SiteHost> PhaseContext<'w, 'a, 'r, H> {
     pub(super) fn new(
-        evaluation: &'w mut Evaluation<'a, 'r, H>,
+        evaluation: &'w mut RequestEvaluation<'a, 'r, H>,
         path: &'w DocumentPath,
         kind: PathKind,
     ) -> Self {
@@ -80,7 +80,7 @@ impl<H: SiteHost> EvaluationContext for PhaseContext<'_, '_, '_, H> {
     }
 }
 
-impl<H: SiteHost> Evaluation<'_, '_, H> {
+impl<H: SiteHost> RequestEvaluation<'_, '_, H> {
     /// Returns what is at an absolute path, links followed. `None`: nothing is there.
     pub(super) fn probe(&mut self, absolute: &[u8]) -> Option<Probe> {
         let Ok(mut path) = self.site.root(self.client.host(), self.scratch.take()) else {

@@ -7,7 +7,7 @@ use howdah_http::{Method, Status};
 use super::content;
 use super::folder::FOLDER;
 use super::sub_request::each_once;
-use super::{Evaluation, PhaseEnd, PhaseRequest, shown, target};
+use super::{PhaseEnd, PhaseRequest, RequestEvaluation, shown, target};
 use crate::documents::{PathKind, SiteHost};
 use crate::names::FileClass;
 use crate::resolution::{Resolution, Script};
@@ -69,7 +69,7 @@ impl Handler {
     }
 }
 
-impl<'r, H: SiteHost> Evaluation<'_, 'r, H> {
+impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
     /// Runs the handler.
     ///
     /// # Errors

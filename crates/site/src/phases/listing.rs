@@ -9,9 +9,9 @@ use howdah_htaccess::modules::core::ServerSignature;
 use howdah_htaccess::{ClientRequest, RequestState, Transaction};
 use howdah_http::{Fields, Status};
 
-use self::folder_page::{FolderPage, Order, wants_json};
+use self::folder_page::{EntryOrder, FolderPage, wants_json};
 use super::evaluation_context::PhaseContext;
-use super::{Evaluation, target};
+use super::{RequestEvaluation, target};
 use crate::documents::{PathKind, SiteHost};
 use crate::names::FileClass;
 use crate::path::{DocumentPath, Scratch};
@@ -45,7 +45,7 @@ pub fn list(
         return own_page(site, client, ruled, entries, host, scratch);
     }
     let config = ruled.settings.autoindex.clone().unwrap_or_default();
-    let mut evaluation = Evaluation::new(site, *client, host, scratch);
+    let mut evaluation = RequestEvaluation::new(site, *client, host, scratch);
     let state = &mut ruled.state;
     let listing = Listing {
         entries: evaluation.visible(state, entries, config.shows_forbidden()),
@@ -92,7 +92,7 @@ fn own_page(
     host: &mut impl SiteHost,
     scratch: &mut Scratch,
 ) -> ListingPage {
-    let mut evaluation = Evaluation::new(site, *client, host, scratch);
+    let mut evaluation = RequestEvaluation::new(site, *client, host, scratch);
     let entries = evaluation.visible(&mut ruled.state, entries, false);
     let content_type = listing_type(site, client, ruled);
     let state = &ruled.state;
@@ -100,7 +100,7 @@ fn own_page(
         true => state.uri.clone(),
         false => [&state.uri[..], b"/"].concat(),
     };
-    let order = Order::of(state.args.as_deref());
+    let order = EntryOrder::of(state.args.as_deref());
     let folder = FolderPage { path: &path, entries, order };
     ListingPage {
         content: if content_type == JSON {
@@ -121,7 +121,7 @@ fn request_fields<'f>(client: &ClientRequest<'f>, state: &'f RequestState) -> &'
 const HTML: &[u8] = b"text/html; charset=utf-8";
 const JSON: &[u8] = b"application/json";
 
-impl<H: SiteHost> Evaluation<'_, '_, H> {
+impl<H: SiteHost> RequestEvaluation<'_, '_, H> {
     fn visible(
         &mut self,
         state: &mut RequestState,

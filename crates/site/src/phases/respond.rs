@@ -8,7 +8,7 @@ use howdah_htaccess::response::{self, ResponseProperties};
 use howdah_htaccess::{ClientRequest, Transaction};
 use howdah_http::{ResponseHead, Status};
 
-use super::Evaluation;
+use super::RequestEvaluation;
 use super::evaluation_context::PhaseContext;
 use crate::documents::{PathKind, SiteHost};
 use crate::path::{DocumentPath, Scratch};
@@ -33,7 +33,7 @@ pub fn respond(
         return Ok(Vec::new());
     }
     let settings = Arc::clone(&ruled.settings);
-    let mut evaluation = Evaluation::new(site, *client, host, scratch);
+    let mut evaluation = RequestEvaluation::new(site, *client, host, scratch);
     let nowhere = DocumentPath::nowhere();
     let mut context = PhaseContext::new(&mut evaluation, &nowhere, PathKind::Forbidden);
     let state = match Rc::get_mut(ruled) {

@@ -14,13 +14,13 @@ use howdah_http::{Fields, Method, Scheme, Status};
 use super::content;
 use super::evaluation_context::PhaseContext;
 use super::handler::HandlerResult;
-use super::{Evaluation, KnownPath, PhaseEnd, PhaseRequest, shown, step, target};
+use super::{KnownPath, PhaseEnd, PhaseRequest, RequestEvaluation, shown, step, target};
 use crate::documents::SiteHost;
 use crate::resolution::{Resolution, Resolved};
 use crate::resolve::ALLOW_FILE;
 use crate::ruled_request::{PassedAccess, RuledRequest};
 
-impl<'r, H: SiteHost> Evaluation<'_, 'r, H> {
+impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
     /// Resolves the client's request.
     pub(crate) fn run(mut self, start: Option<KnownPath>, trace: Option<Box<Trace>>) -> Resolved {
         let state = RequestState {

@@ -7,7 +7,7 @@ use super::methods::without_path;
 use crate::documents::SiteHost;
 use crate::normal::normalize;
 use crate::path::Scratch;
-use crate::phases::Evaluation;
+use crate::phases::RequestEvaluation;
 use crate::sites::Site;
 
 /// Returns the file that the request of `client` is for, which may be missing: the path in the
@@ -23,7 +23,7 @@ pub fn requested_file(
         return Vec::new();
     }
     let mut scratch = Scratch::default();
-    let resolved = Evaluation::new(site, *client, host, &mut scratch).run(None, None);
+    let resolved = RequestEvaluation::new(site, *client, host, &mut scratch).run(None, None);
     resolved.ruled.map(|ruled| ruled.state.filename.clone()).unwrap_or_default()
 }
 
