@@ -6,9 +6,9 @@ use crate::host::{DirectiveHost, Owners, Probe, ProbeKind};
 use crate::transaction::Transaction;
 
 /// `/files` with some things in it, and `OS` in the environment.
-pub(super) struct Disk;
+pub(super) struct FilesContext;
 
-impl EvaluationContext for Disk {
+impl EvaluationContext for FilesContext {
     fn host(&mut self) -> &mut dyn DirectiveHost {
         self
     }
@@ -27,7 +27,7 @@ impl EvaluationContext for Disk {
     }
 }
 
-impl DirectiveHost for Disk {
+impl DirectiveHost for FilesContext {
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
         let (kind, size, mode) = match path {
             b"/files" | b"/files/folder" => (ProbeKind::Directory, 4096, 0o755),
