@@ -122,7 +122,7 @@ pub(crate) fn explain(config: &Config, question: &ExplainRequest) -> Result<Expl
         RefCell::new(FileStore::with_directives(StoreLimits::default(), Arc::new(directives)));
     let budget = || WorkBudget::new(config.limits.htaccess_work).with_jit(config.pcre_jit);
     let budgets = [budget(), budget()];
-    let mut bench = ResolvingState {
+    let mut state = ResolvingState {
         site,
         store,
         passwords: Passwords::start(password::fits, 1).map_err(|error| error.to_string())?,
@@ -132,7 +132,7 @@ pub(crate) fn explain(config: &Config, question: &ExplainRequest) -> Result<Expl
         client: peer.client(&request, now()),
         budgets: &budgets,
     };
-    let mut explanation = bench.run();
+    let mut explanation = state.run();
     let flaws =
         std::mem::take(&mut *told.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
     explanation.complaints.splice(0..0, flaws);
