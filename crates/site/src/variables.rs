@@ -15,8 +15,7 @@ use crate::ruled_request::RuledRequest;
 pub use environment::{EnvironmentNames, ScriptEnvironment};
 
 /// Gives `out` every server variable of `script`, run for the request of `client`, as name and
-/// value. Returns how many of them, the last ones, directives have set: the `HTTP_` names among
-/// those are no fields of the request.
+/// value.
 ///
 /// The variables are those of Apache (mod_php, and php-fpm behind mod_proxy_fcgi), with these
 /// differences:
@@ -36,11 +35,11 @@ pub fn server_variables(
     script: &Script,
     ruled: Option<&RuledRequest>,
     out: &mut impl FnMut(&[u8], &[u8]),
-) -> u32 {
+) {
     let Some(ruled) = ruled else {
         common_variables(client, script, None, out);
         own_variables(client, None, out);
-        return 0;
+        return;
     };
     let mut environment = ScriptEnvironment::of(ruled);
     let mut out_of_the_server = |name: &[u8], value: &[u8]| {
@@ -49,7 +48,7 @@ pub fn server_variables(
     };
     common_variables(client, script, Some(ruled), &mut out_of_the_server);
     own_variables(client, Some(ruled), &mut out_of_the_server);
-    environment.give(out)
+    environment.give(out);
 }
 
 /// Gives `out` the first of these variables: those that all requests of one entry of the

@@ -40,8 +40,7 @@ impl CommonCall {
             environment.leave_out(name);
             first.variable(name, value);
         });
-        let count = environment.give(|name, value| last.variable(name, value));
-        last.environment(count);
+        environment.give(|name, value| last.variable(name, value));
         add_ini(&mut last, ruled);
         CommonCall {
             first,
@@ -93,10 +92,9 @@ impl ScriptCall<'_> {
     fn encode_all(&self, encoder: &mut RequestEncoder, ruled: Option<&RuledRequest>) {
         self.begin(encoder, ruled);
         let entries = encoder.entries();
-        let count = server_variables(&self.client, self.script, ruled, &mut |name, value| {
+        server_variables(&self.client, self.script, ruled, &mut |name, value| {
             entries.variable(name, value)
         });
-        entries.environment(count);
         if let Some(ruled) = ruled {
             add_ini(entries, ruled);
         }

@@ -49,9 +49,8 @@ impl<'e> ScriptEnvironment<'e> {
         }
     }
 
-    /// Gives `out` the variables that are left, as name and value. Returns their number.
-    pub fn give(&self, mut out: impl FnMut(&[u8], &[u8])) -> u32 {
-        let mut count = 0;
+    /// Gives `out` the variables that are left, as name and value.
+    pub fn give(&self, mut out: impl FnMut(&[u8], &[u8])) {
         for (place, (name, _)) in self.env.iter().enumerate() {
             if let Some(same) = self.index.find(name)
                 && same.first == place
@@ -59,10 +58,8 @@ impl<'e> ScriptEnvironment<'e> {
             {
                 let (name, value) = same.last_line;
                 out(name, value);
-                count += 1;
             }
         }
-        count
     }
 }
 
