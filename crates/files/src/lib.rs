@@ -125,7 +125,7 @@ pub use media_type::media_type;
 pub use named::ListedName;
 pub use passwords::SiteUser;
 pub use representation::{CompressedCache, Representation};
-pub use root_links::{FolderPlace, LinkedPath, foreign_root_link, real_path};
+pub use root_links::{FolderPlace, LinkedPath, real_path};
 pub use site_folders::{RootName, SiteFolders};
 pub use store::{FileStore, StoreFigures};
 pub use system_types::use_system_types;

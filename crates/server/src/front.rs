@@ -415,37 +415,6 @@ pub(crate) fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Returns a thread of a front without PHP, for tests of the pipeline. Must be called within that
-/// thread's event loop.
-///
-/// # Errors
-/// The error of a system call.
-#[cfg(test)]
-pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<FrontThread>> {
-    let pools = (vec![None; config.sites.len()], vec![None; config.sites.len()]);
-    let log = Arc::new(ErrorLog::new(crate::log::LogTarget::stderr()?, Level::Error));
-    let pulse = Arc::new(Pulse::new(1)?);
-    let counters = Arc::new(FrontCounters::new(1, vec![Default::default(); config.sites.len()])?);
-    let facts = ServerFacts {
-        supervisor: std::process::id(),
-        began: std::time::SystemTime::now(),
-        generation: 1,
-        ledger: Ledger::default(),
-        missing_listeners: Vec::new(),
-        missing_admin: Vec::new(),
-        without_http3: Vec::new(),
-    };
-    let (shared, _) = share(
-        (Arc::new(config), SiteFolders::default()),
-        pools,
-        (log, SiteLogs::default()),
-        (None, Vec::new(), None),
-        (1, pulse),
-        (counters, facts),
-    )?;
-    Ok(Rc::new(FrontThread::new(shared, 0)))
-}
-
 /// Returns the cache of directives for all sites. Mistakes in directives are logged when the
 /// directives are compiled.
 fn directives(
@@ -490,4 +459,35 @@ fn warn_of_unreadable_roots(config: &Config, log: &ErrorLog) {
             log.say(Level::Warning, Some(&site.name), &what);
         }
     }
+}
+
+/// Returns a thread of a front without PHP, for tests of the pipeline. Must be called within that
+/// thread's event loop.
+///
+/// # Errors
+/// The error of a system call.
+#[cfg(test)]
+pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<FrontThread>> {
+    let pools = (vec![None; config.sites.len()], vec![None; config.sites.len()]);
+    let log = Arc::new(ErrorLog::new(crate::log::LogTarget::stderr()?, Level::Error));
+    let pulse = Arc::new(Pulse::new(1)?);
+    let counters = Arc::new(FrontCounters::new(1, vec![Default::default(); config.sites.len()])?);
+    let facts = ServerFacts {
+        supervisor: std::process::id(),
+        began: std::time::SystemTime::now(),
+        generation: 1,
+        ledger: Ledger::default(),
+        missing_listeners: Vec::new(),
+        missing_admin: Vec::new(),
+        without_http3: Vec::new(),
+    };
+    let (shared, _) = share(
+        (Arc::new(config), SiteFolders::default()),
+        pools,
+        (log, SiteLogs::default()),
+        (None, Vec::new(), None),
+        (1, pulse),
+        (counters, facts),
+    )?;
+    Ok(Rc::new(FrontThread::new(shared, 0)))
 }
