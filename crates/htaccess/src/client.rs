@@ -113,7 +113,7 @@ impl<'r> ClientRequest<'r> {
     }
 
     /// Records that a question is asked whose answer holds for this request only, and returns the
-    /// right to ask it ([`Host`](crate::Host)).
+    /// right to ask it ([`DirectiveHost`](crate::DirectiveHost)).
     #[inline]
     pub fn depends_on_everything(&self) -> Unrepeatable {
         if let Some(reads) = self.reads {

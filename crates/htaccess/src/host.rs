@@ -15,7 +15,7 @@ use crate::client::Unrepeatable;
 /// other answer holds for one request only: these methods take an [`Unrepeatable`], which
 /// [`ClientRequest::depends_on_everything`](crate::ClientRequest::depends_on_everything) gives to
 /// callers that have noted so.
-pub trait Host {
+pub trait DirectiveHost {
     /// Returns what is at an absolute path, links followed. `None`: nothing is there, or it cannot
     /// be looked up.
     fn probe(&mut self, _path: &[u8]) -> Option<Probe> {

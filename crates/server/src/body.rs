@@ -8,13 +8,13 @@
 //! the bytes of a tunnel.
 
 mod constancy;
+mod file_residence;
 mod filter_room;
 mod filtering;
 mod filters;
 mod pump;
 mod ranged;
 mod receive;
-mod residence;
 mod settle;
 mod source;
 mod spool;
@@ -32,7 +32,7 @@ pub(crate) use self::receive::{
     BodyError, ContentUse, NoContent, ReceivedContent, RequestStream, receive, unless,
 };
 pub(crate) use self::settle::settle;
-pub(crate) use self::source::{AvailableContent, Body, BodySource, PAUSE, SourceError};
+pub(crate) use self::source::{AvailableContent, BodySource, PAUSE, ResponseBody, SourceError};
 pub(crate) use self::spool::SpoolLimits;
 pub(crate) use self::storage::{ReadBack, Storage, StorageCall, StorageLimits, StorageRefusal};
 pub(crate) use self::trailers::Trailers;

@@ -22,7 +22,7 @@ use howdah_http::{Fields, Method, Scheme, Version};
 
 use crate::path::DocumentPath;
 use crate::resolution::{Resolution, Resolved};
-use crate::ruled::Ruled;
+use crate::ruled_request::RuledRequest;
 
 /// The resolutions of requests that directives apply to. Every thread has its own cache.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub(crate) struct CacheEntry<P> {
     was_used: bool,
     bytes: usize,
     resolution: Resolution,
-    ruled: Option<Rc<Ruled>>,
+    ruled: Option<Rc<RuledRequest>>,
     prepared: Rc<P>,
 }
 
@@ -71,7 +71,7 @@ pub struct CachedResolution<P> {
     pub resolved: Resolved,
     /// The server's prepared answer for requests of this entry; at first the default of `P`, which
     /// the server fills through interior mutability. It belongs to `resolved` as that is here: once
-    /// the [`Ruled`] in it has been changed, the prepared answer does not apply. `None`: the
+    /// the [`RuledRequest`] in it has been changed, the prepared answer does not apply. `None`: the
     /// request is not in the cache.
     pub prepared: Option<Rc<P>>,
 }

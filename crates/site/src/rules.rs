@@ -17,7 +17,7 @@ use self::merged_copies::{CountedCopies, FolderMerges};
 use crate::phases::handler::ABOVE;
 
 /// The directives in force in a folder: its own file merged with those of the folders above, up to
-/// the site's own rules. The [`DocumentHost`](crate::DocumentHost) makes the rules and keeps them
+/// the site's own rules. The [`SiteHost`](crate::SiteHost) makes the rules and keeps them
 /// until one of these files changes. Nothing is merged twice: neither the folders on the way, nor
 /// the sections that apply to a file.
 #[derive(Debug)]
@@ -55,12 +55,12 @@ pub(crate) struct SettingsInForce {
 }
 
 /// The numbers of a combination of sections, and what they make of the settings.
-type Variant = (Box<[u16]>, Rc<SettingsInForce>);
+type SettingsVariant = (Box<[u16]>, Rc<SettingsInForce>);
 
 /// Settings merged for combinations of sections.
 #[derive(Debug)]
 struct Variants {
-    known: RefCell<Vec<Variant>>,
+    known: RefCell<Vec<SettingsVariant>>,
     folder: Rc<FolderMerges>,
 }
 

@@ -54,14 +54,14 @@ impl Pool {
         StateWord(&self.states[slot])
     }
 
-    /// Queues a request like `Front::submit`.
+    /// Queues a request like `FrontRegion::submit`.
     fn submit(&self, producer: &mut Producer, slot: usize, generation: u32) {
         self.state(slot).submit(generation);
         producer.enter(&self.queue(), slot).unwrap();
         self.wake_worker();
     }
 
-    /// Queues the Queued slots again, like `Front::worker_died`.
+    /// Queues the Queued slots again, like `FrontRegion::worker_died`.
     fn worker_died(&self, producer: &mut Producer) {
         for slot in 0..self.states.len() {
             if self.state(slot).load().unwrap().phase == SlotPhase::Queued {
@@ -152,7 +152,7 @@ fn two_consumers_share_what_one_producer_enters_around_the_ring() {
     });
 }
 
-/// Guards: `take` being one compare-and-swap, `Front::worker_died` entering anew what waits.
+/// Guards: `take` being one compare-and-swap, `FrontRegion::worker_died` entering anew what waits.
 #[test]
 fn a_request_whose_consumer_died_before_it_took_it_is_taken_once() {
     model(4, || {

@@ -8,7 +8,7 @@ use howdah_ipc::control::ToZygote;
 
 use super::{Zygote, ZygoteState};
 use crate::memory::{MemoryRecord, MemorySum};
-use crate::roster::Roster;
+use crate::roster::WorkerRoster;
 use crate::scaling::{Scaling, WorkerDemand};
 
 impl Zygote {
@@ -209,7 +209,7 @@ impl Zygote {
     }
 
     /// `is_due`: requests count that found no worker before there was room for one.
-    fn demand(&self, roster: &mut Roster, is_due: bool) -> WorkerDemand {
+    fn demand(&self, roster: &mut WorkerRoster, is_due: bool) -> WorkerDemand {
         let front = &self.front;
         let wanted = roster.count();
         let (queued, _) = self.front.queued();
@@ -227,7 +227,7 @@ impl Zygote {
     }
 
     /// Wants more workers, up to `room`. Returns their number.
-    fn grow(&self, roster: &mut Roster, demand: WorkerDemand, room: usize) -> usize {
+    fn grow(&self, roster: &mut WorkerRoster, demand: WorkerDemand, room: usize) -> usize {
         let room = room.saturating_sub(demand.wanted);
         let useful = match self.is_stuck.swap(false, Ordering::Relaxed) {
             true => usize::MAX,

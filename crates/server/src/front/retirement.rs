@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::Thread;
+use super::FrontThread;
 
 /// The time that clients have for requests that are on their way.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -69,7 +69,7 @@ pub(super) struct ThreadRequests {
 
 /// A request in the count of those that arrive, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct ArrivingRequest(Rc<Thread>);
+pub(crate) struct ArrivingRequest(Rc<FrontThread>);
 
 /// A request in the count of its site, until it is dropped.
 #[derive(Debug)]
@@ -154,7 +154,7 @@ impl ThreadRequests {
     }
 }
 
-impl Thread {
+impl FrontThread {
     /// Counts a request whose head is not read yet, until the guard is dropped.
     pub(crate) fn arriving(self: &Rc<Self>) -> ArrivingRequest {
         let requests = &self.requests;

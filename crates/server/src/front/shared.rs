@@ -21,7 +21,7 @@ use crate::crew::Crew;
 use crate::host::Passwords;
 use crate::log::{ErrorLog, LogWriter, SiteLogs};
 use crate::net::{AcceptErrors, AcceptedConnection, Clients};
-use crate::observe::{FrontCounters, RecentMessages};
+use crate::observe::{FrontCounters, LoggedMessages};
 use crate::quic::PacketExchange;
 use crate::respond::UpstreamNames;
 use crate::status::ServerFacts;
@@ -43,7 +43,7 @@ pub(crate) struct FrontShared {
     /// Content that does not fit into memory.
     pub(crate) storage: Arc<Storage>,
     /// The messages of directives that were logged within the last minute.
-    pub(crate) messages: Arc<Mutex<RecentMessages>>,
+    pub(crate) messages: Arc<Mutex<LoggedMessages>>,
     /// By site; `None` where there is no PHP.
     pub(crate) pools: Vec<Option<Arc<Pool>>>,
     /// By site, the user that the pool runs as; `None` for the user of the front.

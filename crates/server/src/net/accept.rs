@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::{AcceptedConnection, AcceptedStream, Listener, Peer, Transport, proxy_header};
-use crate::front::Thread;
+use crate::front::FrontThread;
 use crate::log::{ErrorLog, Level};
 use crate::{protocols, tls};
 
@@ -90,7 +90,7 @@ impl AcceptErrors {
     }
 }
 
-impl Thread {
+impl FrontThread {
     /// Ends the accepting tasks, serves the connections that wait in the listeners' queues, and
     /// closes this thread's copies of the listeners.
     ///
@@ -303,7 +303,7 @@ async fn serve_encrypted(counted: ThreadConnection, stream: TcpStream, peer: Rc<
 }
 
 /// Starts a connection's task.
-fn spawn(thread: Rc<Thread>, connection: impl Future<Output = ()> + 'static) {
+fn spawn(thread: Rc<FrontThread>, connection: impl Future<Output = ()> + 'static) {
     tokio::task::spawn_local(ConnectionTask { thread, connection });
 }
 
@@ -312,7 +312,7 @@ pin_project! {
     ///
     /// A type of its own, because an `async` block would keep room for the connection twice.
     struct ConnectionTask<F> {
-        thread: Rc<Thread>,
+        thread: Rc<FrontThread>,
         #[pin]
         connection: F,
     }
@@ -331,7 +331,7 @@ impl<F: Future<Output = ()>> Future for ConnectionTask<F> {
 /// Returns the connection, and the peer as the listener's PROXY protocol names it, where the
 /// listener expects one. `None`: the connection is to be closed.
 async fn named<T: Transport>(
-    thread: &Rc<Thread>,
+    thread: &Rc<FrontThread>,
     mut stream: T,
     peer: Rc<Peer>,
 ) -> Option<(T, Rc<Peer>)> {
@@ -344,7 +344,7 @@ async fn named<T: Transport>(
 }
 
 /// A connection in its thread's count, also if serving it panics.
-pub(crate) struct ThreadConnection(pub(crate) Rc<Thread>);
+pub(crate) struct ThreadConnection(pub(crate) Rc<FrontThread>);
 
 impl Drop for ThreadConnection {
     fn drop(&mut self) {

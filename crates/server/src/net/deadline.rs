@@ -28,7 +28,7 @@ pub(crate) fn task_waker() -> impl Future<Output = Waker> {
 /// All watches of a thread.
 #[derive(Debug)]
 pub(crate) struct DeadlineWatches {
-    all: RefCell<Vec<Weak<Watch>>>,
+    all: RefCell<Vec<Weak<DeadlineWatch>>>,
     /// A client without an idle connection, and the time of the look, in milliseconds of the coarse
     /// clock.
     busy_client: Cell<(Option<ClientTag>, u64)>,
@@ -39,7 +39,7 @@ pub(crate) type ClientTag = u32;
 
 /// The time limit of one connection.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct DeadlineWatch {
     /// Milliseconds of the coarse clock; `u64::MAX` for none.
     deadline: Cell<u64>,
     expired: Cell<bool>,
@@ -67,8 +67,8 @@ impl DeadlineWatches {
     }
 
     /// A watch without a deadline, for the task that `waker` wakes.
-    pub(crate) fn add(&self, waker: Waker) -> Rc<Watch> {
-        let watch = Rc::new(Watch {
+    pub(crate) fn add(&self, waker: Waker) -> Rc<DeadlineWatch> {
+        let watch = Rc::new(DeadlineWatch {
             deadline: Cell::new(u64::MAX),
             expired: Cell::new(false),
             armed: Cell::new(0),
@@ -153,7 +153,7 @@ impl DeadlineWatches {
     /// `client`: of this one only.
     fn expire_longest_idle_at(&self, client: Option<ClientTag>, most: usize, now: u64) -> usize {
         let fresh = now.saturating_sub(FRESH.as_millis() as u64);
-        let mut idle: Vec<(u64, Rc<Watch>)> = Vec::new();
+        let mut idle: Vec<(u64, Rc<DeadlineWatch>)> = Vec::new();
         for watch in self.all.borrow().iter().filter_map(Weak::upgrade) {
             let waits = watch.idle.get() && !watch.is_disarmed() && !watch.is_dismissed();
             let counts = client.is_none() || watch.client.get() == client;
@@ -170,7 +170,7 @@ impl DeadlineWatches {
     }
 }
 
-impl Watch {
+impl DeadlineWatch {
     /// Sets the deadline `after` from now.
     pub(crate) fn arm(&self, after: Duration) {
         self.arm_at(coarse_milliseconds(), after);
@@ -183,7 +183,7 @@ impl Watch {
         self.expired.set(false);
     }
 
-    /// No deadline until the next [`Watch::arm`].
+    /// No deadline until the next [`DeadlineWatch::arm`].
     pub(crate) fn disarm(&self) {
         self.deadline.set(u64::MAX);
         self.expired.set(false);
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn the_longest_idle_are_closed_first() {
         let watches = DeadlineWatches::new();
-        let all: Vec<Rc<Watch>> = (0..10)
+        let all: Vec<Rc<DeadlineWatch>> = (0..10)
             .map(|number| {
                 let watch = watches.add(Waker::noop().clone());
                 watch.set_idle(number % 2 == 0);

@@ -5,7 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use howdah_htaccess::modules::auth::named_user;
 use howdah_http::Request;
 use howdah_php::RunReport;
-use howdah_site::{DocumentPath, Resolution, Resolved, Ruled, Site, logged_path, requested_file};
+use howdah_site::{
+    DocumentPath, Resolution, Resolved, RuledRequest, Site, logged_path, requested_file,
+};
 use howdah_sys::open::Lookup;
 
 use super::RequestContext;
@@ -102,7 +104,7 @@ fn looked_up(context: &RequestContext<'_, '_>, site: &Site) -> Vec<u8> {
 /// names no user.
 pub(super) fn user_of(
     request: &Request,
-    ruled: Option<&Ruled>,
+    ruled: Option<&RuledRequest>,
     is_script: bool,
 ) -> Option<Vec<u8>> {
     let state = ruled.map(|ruled| &ruled.state);

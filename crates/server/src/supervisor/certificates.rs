@@ -46,7 +46,7 @@ struct SiteFiles {
     /// Index in the configuration.
     site: usize,
     paths: Vec<PathBuf>,
-    stamps: Vec<Option<Stamp>>,
+    stamps: Vec<Option<FileStamp>>,
     /// The last look has found a change.
     is_changing: bool,
     ends: AuthorityEnds,
@@ -54,7 +54,7 @@ struct SiteFiles {
 
 /// The attributes that distinguish two states of a file: device, number, size, time of content and
 /// of attributes.
-type Stamp = (u64, u64, u64, (i64, i64), (i64, i64));
+type FileStamp = (u64, u64, u64, (i64, i64), (i64, i64));
 
 impl CertificateFiles {
     /// The files that `config` names, as they are now. They are to be read after this.
@@ -111,7 +111,7 @@ impl CertificateFiles {
     }
 }
 
-fn stamp(path: &Path) -> Option<Stamp> {
+fn stamp(path: &Path) -> Option<FileStamp> {
     let found = fs::metadata(path).ok()?;
     let content = (found.mtime(), found.mtime_nsec());
     let attributes = (found.ctime(), found.ctime_nsec());

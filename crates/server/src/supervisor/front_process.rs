@@ -15,7 +15,7 @@ use howdah_sys::signal::SIGKILL;
 
 use super::child_channel::ChildChannel;
 use super::front_protocol::{FromFront, FrontStart, PoolFacts, ToFront};
-use super::heart::Heart;
+use super::heart::HeartMonitor;
 use super::isolation;
 use super::{oom, unprivileged};
 use crate::log::Level;
@@ -42,7 +42,7 @@ pub(super) struct FrontProcess {
     /// The front has said that it accepts no more connections.
     pub(super) has_closed: bool,
     /// `None` for a front that another program started.
-    pub(super) heart: Option<Heart>,
+    pub(super) heart: Option<HeartMonitor>,
 }
 
 impl FrontProcess {
@@ -59,7 +59,7 @@ impl FrontProcess {
     ) -> io::Result<FrontProcess> {
         channel.set_nonblocking(true)?;
         let parent = process::own_pid();
-        let heart = Heart::new(start.pulse.clone());
+        let heart = HeartMonitor::new(start.pulse.clone());
         let keep = descriptors_of(&start);
         let pid = process::fork(&keep, move || child(start, identity.as_ref(), parent, run))?;
         Ok(FrontProcess {

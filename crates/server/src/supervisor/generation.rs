@@ -23,7 +23,7 @@ use super::environment::Environment;
 use super::front_process::{FrontProcess, RunFront};
 use super::front_protocol::{FrontStart, PoolChannel, ToFront, log_files};
 use super::generation_plan::{GenerationPlan, PoolPlan};
-use super::heart::Heart;
+use super::heart::HeartMonitor;
 use super::listeners::BoundListener;
 use super::pool::{PoolProcesses, SpareZygote};
 use super::sockets::Sockets;
@@ -437,7 +437,7 @@ impl Generation {
         let until = until.filter(|_| !self.is_kept());
         let heart = self.front.as_ref().and_then(|front| front.heart.as_ref());
         let serves = self.phase == GenerationPhase::Serving;
-        let heart = heart.filter(|_| serves).map(Heart::due);
+        let heart = heart.filter(|_| serves).map(HeartMonitor::due);
         let zygotes = self.pools.iter().filter_map(|pool| pool.due);
         let wait = self.standbys_wait_until(Instant::now()).filter(|_| serves);
         let standbys = self.pools.iter().filter(|_| serves && wait.is_none());

@@ -9,12 +9,12 @@ use howdah_htaccess::{RequestState, Transaction};
 use howdah_http::{Fields, Method, Status};
 
 use super::rounds::MOST_REDIRECTS;
-use super::{Evaluation, PhaseEnd, PhaseRequest, shown, step, target};
-use crate::documents::DocumentHost;
+use super::{PhaseEnd, PhaseRequest, RequestEvaluation, shown, step, target};
+use crate::documents::SiteHost;
 use crate::line_index::LineIndex;
-use crate::ruled::PassedAccess;
+use crate::ruled_request::PassedAccess;
 
-impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
+impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
     /// Returns what a rule or a condition learns of `uri`.
     pub(super) fn lookup(
         &mut self,

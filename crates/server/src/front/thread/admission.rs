@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use tokio::sync::Notify;
 
-use super::Thread;
+use super::FrontThread;
 use crate::front::FrontShared;
 use crate::log::Level;
 use crate::net::{ClientStreams, ClientTag, CountedConnection, HeldMemory, Peer};
@@ -21,7 +21,7 @@ const MOST_WORKING: usize = 256;
 #[derive(Debug)]
 pub(crate) struct TooMany;
 
-impl Thread {
+impl FrontThread {
     /// Counts a connection of `peer` as its client's. A trusted proxy's connection is no client's.
     /// A client that has as many connections as it may have loses the one of this thread that has
     /// waited for a request for longest.
@@ -104,7 +104,7 @@ impl Thread {
 
 /// Counts a connection as working until dropped.
 #[derive(Debug)]
-pub(crate) struct WorkingConnection(Rc<Thread>);
+pub(crate) struct WorkingConnection(Rc<FrontThread>);
 
 impl Drop for WorkingConnection {
     fn drop(&mut self) {

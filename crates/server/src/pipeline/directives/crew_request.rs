@@ -11,8 +11,8 @@ use howdah_htaccess::modules::filter::Filter;
 use howdah_htaccess::response::ResponseProperties;
 use howdah_http::{Request, ResponseHead, Status};
 use howdah_site::{
-    ClientRequest, DetachedResolution, DocumentPath, ListingPage, Resolution, Resolved, Ruled,
-    Scratch, Site,
+    ClientRequest, DetachedResolution, DocumentPath, ListingPage, Resolution, Resolved,
+    RuledRequest, Scratch, Site,
 };
 use howdah_sys::open::Lookup;
 
@@ -40,7 +40,7 @@ pub(super) struct CrewRequest {
 /// The result of the directives for a response.
 pub(super) struct Responded {
     pub(super) head: ResponseHead,
-    pub(super) ruled: Ruled,
+    pub(super) ruled: RuledRequest,
     pub(super) chosen: Result<Vec<Filter>, Status>,
 }
 
@@ -86,7 +86,7 @@ impl CrewRequest {
     /// The errors of [`resolve`](CrewRequest::resolve).
     pub(super) async fn read_disk_for_error(
         self,
-        ruled: Option<Ruled>,
+        ruled: Option<RuledRequest>,
         status: Status,
     ) -> Result<(), CrewFull> {
         self.read(move |site, client, host, scratch| {
@@ -132,7 +132,7 @@ impl CrewRequest {
     /// The errors of [`resolve`](CrewRequest::resolve).
     pub(super) async fn error(
         self,
-        ruled: Option<Ruled>,
+        ruled: Option<RuledRequest>,
         status: Status,
     ) -> Result<Resolved, CrewFull> {
         let detached = self.evaluate(move |site, client, host, scratch| -> DetachedResolution {
@@ -149,7 +149,7 @@ impl CrewRequest {
     /// The errors of [`resolve`](CrewRequest::resolve).
     pub(super) async fn respond(
         self,
-        ruled: Ruled,
+        ruled: RuledRequest,
         mut head: ResponseHead,
         about: ResponseProperties,
     ) -> Result<Option<Responded>, CrewFull> {
@@ -172,9 +172,9 @@ impl CrewRequest {
     /// The errors of [`resolve`](CrewRequest::resolve).
     pub(super) async fn list(
         self,
-        mut ruled: Ruled,
+        mut ruled: RuledRequest,
         path: DocumentPath,
-    ) -> Result<Option<(Ruled, ListingPage)>, CrewFull> {
+    ) -> Result<Option<(RuledRequest, ListingPage)>, CrewFull> {
         let steps = MOST_LISTING_STEPS;
         let request = CrewRequest { link_steps: steps, ..self };
         let listed = request.evaluate(move |site, client, host, scratch| {

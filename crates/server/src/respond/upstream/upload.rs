@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use super::reply::Expected;
+use super::response::ExpectedContent;
 use crate::body::{Duplex, ReadBack, ReceivedContent, StorageCall};
 
 /// A request as an upstream gets it.
@@ -20,7 +20,7 @@ pub(super) struct ForwardedRequest {
     pub(super) content: ReceivedContent,
     /// Sending the request twice means the same as sending it once.
     pub(super) is_idempotent: bool,
-    pub(super) expected: Expected,
+    pub(super) expected: ExpectedContent,
 }
 
 /// A request that is being sent.

@@ -54,7 +54,7 @@ impl PlanFinder<'_> {
         }
         self.closed[number] = read.closes();
         if self.closed[number].is_none() {
-            self.kept_files[number] = read.trouble();
+            self.kept_files[number] = read.describe_flaws();
         }
         let kept = self.kept_files[number].iter().map(|what| format!("site {name}: {what}"));
         self.warnings.extend(read.remarks.into_iter().chain(kept));

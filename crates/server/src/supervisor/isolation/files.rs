@@ -76,7 +76,7 @@ const WRITTEN: [&str; 8] = [
 
 /// The files that a pool may reach.
 #[derive(Debug, Clone)]
-pub(super) struct Reach {
+pub(super) struct ReachableFiles {
     level: Sandbox,
     /// The site's own folders: its root, the folder above it, its state, temporary ones.
     own: Vec<PathBuf>,
@@ -100,12 +100,12 @@ pub(super) struct Reach {
     writable: Vec<PathBuf>,
 }
 
-impl Reach {
+impl ReachableFiles {
     pub(super) fn plan(
         (config, number): (&Config, usize),
         php: &Php,
         paths: &PoolPaths<'_>,
-    ) -> Reach {
+    ) -> ReachableFiles {
         let answers = paths.answers;
         let root = root_of(&config.sites[number], answers);
         let state = trusted(paths.state, answers);
@@ -149,7 +149,7 @@ impl Reach {
         let needed = own.iter().chain(&needed).chain(&php_files).chain(&chroot);
         let needed: Vec<PathBuf> = needed.cloned().chain(sockets).collect();
         let temporary = SHARED_TEMPORARY[..2].iter().map(|path| real(Path::new(path)));
-        Reach {
+        ReachableFiles {
             level: php.sandbox,
             closed: outermost(foreign.iter(), &needed),
             own,
