@@ -15,8 +15,8 @@ BIN := $(DESTDIR)$(PREFIX)/bin
 MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 MAN5 := $(DESTDIR)$(PREFIX)/share/man/man5
 
-.PHONY: help serve build release lab test lint fuzz-check doc unit loom h2spec deny sanitize miri \
-	minimum mutants attacks chaos certificates test-applications test-php deb test-packages \
+.PHONY: help serve build release lab test lint fuzz-check doc unit loom address h2spec deny \
+	sanitize miri minimum mutants attacks chaos certificates test-applications test-php deb test-packages \
 	test-container install uninstall bench clean
 
 help:
@@ -25,9 +25,10 @@ help:
 	@echo 'make lint      formatting, clippy, rules between crates, packages, documentation, fuzzing'
 	@echo 'make unit      unit and end-to-end tests'
 	@echo 'make loom      the shared-memory protocol under the loom model checker'
+	@echo 'make address   tests of shared memory and system calls under the address sanitizer'
 	@echo 'make h2spec    HTTP/2 against the cases of h2spec, a conformance test of RFC 9113; needs Go'
 	@echo 'make doc       the documentation of every item, warnings as errors'
-	@echo 'make sanitize  tests of shared memory and system calls under address and thread sanitizers'
+	@echo 'make sanitize  the same, and under the thread sanitizer (nightly with rust-src)'
 	@echo 'make miri      the tests of the shared-memory protocol under Miri (nightly with miri)'
 	@echo 'make minimum   builds all of it with the oldest Rust of Cargo.toml, which rustup installs'
 	@echo 'make mutants   whether tests notice changes of the code; hours; MUTANTS="-f FILE" for one'
@@ -133,16 +134,19 @@ deny: $(TOOLS)/bin/cargo-deny
 	$(TOOLS)/bin/cargo-deny --config deny.toml --manifest-path fuzz/Cargo.toml \
 		check licenses bans sources
 
-# Memory errors and data races in `ipc` and `sys`, which have the unsafe code. The address sanitizer
-# works with the stable toolchain. The thread sanitizer needs a standard library that is built with
-# it, since one that is not looks like races: nightly with rust-src. It sees the threads of one
-# process, not two processes on one memory file; `make loom` checks that protocol. Both have an
-# allocator of their own, which gives nothing back when `malloc_trim` asks for it.
-sanitize:
+# Memory errors in `ipc` and `sys`, which have the unsafe code. The address sanitizer works with the
+# stable toolchain. It has an allocator of its own, which gives nothing back when `malloc_trim` asks
+# for it.
+address:
 	@scripts/require-cargo
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address $(CARGO) test --locked \
 		--package howdah-ipc --package howdah-sys --lib --tests --target $(HOST) \
 		--target-dir $(TARGET)/address -- --skip freed_memory_goes_back
+
+# Data races as well. The thread sanitizer needs a standard library that is built with it, since one
+# that is not looks like races: nightly with rust-src. It sees the threads of one process, not two
+# processes on one memory file; `make loom` checks that protocol.
+sanitize: address
 	@if [ -d "$$(rustc +nightly --print sysroot 2>/dev/null)/lib/rustlib/src/rust/library" ]; then \
 		RUSTFLAGS=-Zsanitizer=thread $(CARGO) +nightly test -Zbuild-std --locked --package howdah-ipc \
 			--package howdah-sys --lib --tests --target $(HOST) --target-dir $(TARGET)/thread \

@@ -6,7 +6,10 @@ namespace Howdah\Demo;
 
 require __DIR__ . '/../src/bootstrap.php';
 
-/** A photo or its thumbnail: photo.php?id=NUMBER[&size=thumbnail]. They live outside the document root. */
+/**
+ * Sends a photo or its thumbnail: photo.php?id=NUMBER[&size=thumbnail]. They are outside the
+ * document root.
+ */
 function answer(): void
 {
     $id = filter_var($_GET['id'] ?? null, FILTER_VALIDATE_INT, ['options' => ['min_range' => 1]]);
@@ -21,7 +24,8 @@ function answer(): void
     header('Content-Type: image/jpeg');
     header('Cache-Control: public, max-age=31536000, immutable');
     header('ETag: ' . $etag);
-    if (in_array($etag, array_map('trim', explode(',', $_SERVER['HTTP_IF_NONE_MATCH'] ?? '')), true)) {
+    $known = explode(',', $_SERVER['HTTP_IF_NONE_MATCH'] ?? '');
+    if (in_array($etag, array_map('trim', $known), true)) {
         http_response_code(304);
         return;
     }

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Howdah\Demo;
 
-/** What a visitor has typed, and what is wrong with it. */
+/** The text that a visitor has typed, and the mistakes in it. */
 final class EntryForm
 {
     public const LONGEST_NAME = 60;
@@ -28,14 +28,16 @@ final class EntryForm
         $form = new self();
         if ($post === [] && (int) ($_SERVER['CONTENT_LENGTH'] ?? 0) > 0) {
             // PHP drops everything when a request is larger than post_max_size.
-            $form->errors['photo'] = RejectedPhoto::tooLarge()->getMessage() . ' Nothing was saved.';
+            $tooLarge = RejectedPhoto::tooLarge()->getMessage();
+            $form->errors['photo'] = $tooLarge . ' Nothing was saved.';
             return $form;
         }
         $form->name = self::line($post['name'] ?? '');
         $form->message = self::text($post['message'] ?? '');
         $form->photoDescription = self::line($post['photo_description'] ?? '');
         if (!$session->isCsrfToken($post['csrf_token'] ?? '')) {
-            $form->errors['form'] = 'The form had expired. What you wrote is still here: please send it again.';
+            $form->errors['form'] =
+                'The form had expired. Your entry is still here: please send it again.';
         }
         $form->check('name', $form->name, self::LONGEST_NAME, 'Please tell us your name.');
         $form->check('message', $form->message, self::LONGEST_MESSAGE, 'Please write something.');
@@ -51,22 +53,29 @@ final class EntryForm
 
     public function entry(): Entry
     {
-        $description = $this->photo && $this->photoDescription !== '' ? $this->photoDescription : null;
+        $isDescribed = $this->photo && $this->photoDescription !== '';
+        $description = $isDescribed ? $this->photoDescription : null;
         return new Entry($this->name, $this->message, time(), $description);
     }
 
-    private function check(string $field, string $value, int $longest, ?string $whenEmpty = null): void
-    {
+    private function check(
+        string $field,
+        string $value,
+        int $longest,
+        ?string $whenEmpty = null,
+    ): void {
         if ($value === '' && $whenEmpty !== null) {
             $this->errors[$field] = $whenEmpty;
         } elseif (mb_strlen($value) > $longest) {
-            $this->errors[$field] = sprintf('That is %d characters; up to %d will do.', mb_strlen($value), $longest);
+            $this->errors[$field] =
+                sprintf('That is %d characters; up to %d will do.', mb_strlen($value), $longest);
         }
     }
 
     private function takePhoto(mixed $upload): void
     {
-        if (!is_array($upload) || !is_int($upload['error'] ?? null) || $upload['error'] === UPLOAD_ERR_NO_FILE) {
+        $error = is_array($upload) ? $upload['error'] ?? null : null;
+        if (!is_int($error) || $error === UPLOAD_ERR_NO_FILE) {
             return;
         }
         try {
@@ -89,7 +98,8 @@ final class EntryForm
     private static function text(mixed $value): string
     {
         $text = str_replace(["\r\n", "\r"], "\n", self::utf8($value));
-        $text = (string) preg_replace('/[^\P{C}\n\t\x{200D}]+/u', '', $text); // 200D joins the parts of an emoji.
+        // 200D joins the parts of an emoji.
+        $text = (string) preg_replace('/[^\P{C}\n\t\x{200D}]+/u', '', $text);
         return trim((string) preg_replace('/\n{3,}/', "\n\n", $text));
     }
 

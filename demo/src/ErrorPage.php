@@ -19,6 +19,7 @@ final class ErrorPage
             http_response_code($status);
             header('Content-Type: text/html; charset=utf-8');
         }
-        Template::show('error', ['status' => $status, 'title' => self::TITLES[$status], 'message' => $message]);
+        $title = self::TITLES[$status];
+        Template::show('error', ['status' => $status, 'title' => $title, 'message' => $message]);
     }
 }

@@ -47,7 +47,9 @@ final class Guestbook
     /** @return list<Entry> */
     public function entries(int $offset, int $limit): array
     {
-        $statement = $this->database->prepare('SELECT * FROM entry ORDER BY id DESC LIMIT :limit OFFSET :offset');
+        $statement = $this->database->prepare(
+            'SELECT * FROM entry ORDER BY id DESC LIMIT :limit OFFSET :offset',
+        );
         $statement->execute(['limit' => $limit, 'offset' => $offset]);
         return array_map(
             static fn (array $row): Entry => new Entry(
@@ -67,7 +69,8 @@ final class Guestbook
     private function insert(Entry $entry, ?array $thumbnail): int
     {
         $this->database->prepare(
-            'INSERT INTO entry (name, message, written_at, photo_width, photo_height, photo_description)
+            'INSERT INTO entry
+                (name, message, written_at, photo_width, photo_height, photo_description)
              VALUES (:name, :message, :written_at, :width, :height, :description)',
         )->execute([
             'name' => $entry->name,

@@ -7,15 +7,20 @@ namespace Howdah\Demo;
 /** Which page of how many. */
 final readonly class Pagination
 {
-    private function __construct(public int $page, public int $pages, public int $total, private int $perPage)
-    {
+    private function __construct(
+        public int $page,
+        public int $pages,
+        public int $total,
+        private int $perPage,
+    ) {
     }
 
     /** Null where there is no such page. */
     public static function of(int $total, int $perPage, mixed $asked): ?self
     {
         $pages = max(1, (int) ceil($total / $perPage));
-        $page = filter_var($asked, FILTER_VALIDATE_INT, ['options' => ['min_range' => 1, 'max_range' => $pages]]);
+        $range = ['min_range' => 1, 'max_range' => $pages];
+        $page = filter_var($asked, FILTER_VALIDATE_INT, ['options' => $range]);
         return $page === false ? null : new self($page, $pages, $total, $perPage);
     }
 

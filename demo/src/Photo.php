@@ -8,8 +8,8 @@ use GdImage;
 use RuntimeException;
 
 /**
- * An uploaded picture, decoded. Only what gd makes of it is kept: whatever else the file carried (a script, the
- * place where it was taken) ends here.
+ * An uploaded picture, decoded. Only the picture that gd makes of the file is kept: everything else
+ * in the file (a script, the place where it was taken) ends here.
  */
 final class Photo
 {
@@ -31,7 +31,9 @@ final class Photo
         match ($upload['error']) {
             UPLOAD_ERR_OK => null,
             UPLOAD_ERR_INI_SIZE, UPLOAD_ERR_FORM_SIZE => throw RejectedPhoto::tooLarge(),
-            UPLOAD_ERR_PARTIAL => throw new RejectedPhoto('Only a part of the photo arrived. Please send it again.'),
+            UPLOAD_ERR_PARTIAL => throw new RejectedPhoto(
+                'Only a part of the photo arrived. Please send it again.',
+            ),
             default => throw new RuntimeException('upload error ' . $upload['error']),
         };
         if (!is_uploaded_file($upload['tmp_name'])) {
@@ -48,7 +50,8 @@ final class Photo
     {
         [$width, $height] = $this->dimensions($size);
         $canvas = imagecreatetruecolor($width, $height);
-        imagefill($canvas, 0, 0, imagecolorallocate($canvas, 255, 255, 255)); // JPEG has no transparency.
+        // JPEG has no transparency.
+        imagefill($canvas, 0, 0, imagecolorallocate($canvas, 255, 255, 255));
         imagecopyresampled(
             $canvas,
             $this->image,
@@ -83,7 +86,9 @@ final class Photo
     {
         $facts = @getimagesize($path);
         if ($facts === false || !in_array($facts[2], self::KINDS, true)) {
-            throw new RejectedPhoto('That is not a photo we can read. JPEG, PNG, WebP and GIF will do.');
+            throw new RejectedPhoto(
+                'That is not a photo we can read. JPEG, PNG, WebP and GIF will do.',
+            );
         }
         if ($facts[0] * $facts[1] > self::MOST_PIXELS) {
             throw new RejectedPhoto(sprintf(

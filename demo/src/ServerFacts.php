@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Howdah\Demo;
 
-/** What the server says of itself, for the panel. A fact that is not to be had is null. */
+/** Facts that the server tells of itself, for the panel. A fact that is not known is null. */
 final readonly class ServerFacts
 {
     public function __construct(

@@ -7,7 +7,7 @@ namespace Howdah\Demo;
 use PDO;
 use RuntimeException;
 
-/** What the demo remembers: a folder outside the document root with the database and the photos. */
+/** The state of the demo: a folder outside the document root with the database and the photos. */
 final class State
 {
     private const SCHEMA_VERSION = 1;
@@ -16,10 +16,14 @@ final class State
     {
     }
 
-    /** Opens the folder that HOWDAH_DEMO_STATE names, or one of our own in the folder for temporary files. */
+    /**
+     * Opens the folder that HOWDAH_DEMO_STATE names, or one of our own in the folder for temporary
+     * files.
+     */
     public static function open(): self
     {
-        $folder = getenv('HOWDAH_DEMO_STATE') ?: sys_get_temp_dir() . '/howdah-demo-' . posix_geteuid();
+        $own = sys_get_temp_dir() . '/howdah-demo-' . posix_geteuid();
+        $folder = getenv('HOWDAH_DEMO_STATE') ?: $own;
         foreach ([$folder, $folder . '/photos'] as $needed) {
             if (!is_dir($needed) && !@mkdir($needed, 0o700, true) && !is_dir($needed)) {
                 throw new RuntimeException("cannot create $needed");

@@ -21,7 +21,7 @@ set_exception_handler(static function (\Throwable $error): void {
     ErrorPage::show(500, 'Something went wrong on our side. The reason is in the error log.');
 });
 
-header("Content-Security-Policy: default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' blob:; "
-    . "form-action 'self'; base-uri 'none'; frame-ancestors 'none'");
+header("Content-Security-Policy: default-src 'none'; style-src 'self'; script-src 'self'; "
+    . "img-src 'self' blob:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'");
 header('X-Content-Type-Options: nosniff');
 header('Referrer-Policy: same-origin');

@@ -5,10 +5,14 @@ use Howdah\Demo\ServerFacts;
 
 /** @var ServerFacts $facts */
 
-// Every fact: what it is, its value ("–" where it is not to be had), and what it means.
+// Every fact: its name, its value ("–" where it is not known), and its meaning.
 $tiles = [
     ['PHP', $facts->php, 'through ' . $facts->sapi],
-    ['Worker', (string) $facts->worker, $facts->pool === null ? 'process id' : 'in pool ' . $facts->pool],
+    [
+        'Worker',
+        (string) $facts->worker,
+        $facts->pool === null ? 'process id' : 'in pool ' . $facts->pool,
+    ],
     [
         'Requests served',
         $facts->workerRequests === null ? '–' : number_format($facts->workerRequests),

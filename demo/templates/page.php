@@ -10,7 +10,9 @@ use Howdah\Demo\Template;
 /** @var string $csrfToken */
 /** @var ?string $flash */
 
-Template::show('head', ['title' => ($form->isValid() ? '' : 'Please check: ') . 'Guest-book on Howdah']);
+$hint = $form->isValid() ? '' : 'Please check: ';
+Template::show('head', ['title' => $hint . 'Guest-book on Howdah']);
+$total = $pagination->total === 1 ? '1 entry' : number_format($pagination->total) . ' entries';
 ?>
 <body>
 <a class="skip" href="#entries">Skip to the entries</a>
@@ -35,7 +37,7 @@ Template::show('head', ['title' => ($form->isValid() ? '' : 'Please check: ') . 
         <section class="book" id="entries" aria-labelledby="entries-title" tabindex="-1">
             <div class="book-head">
                 <h2 id="entries-title">What others wrote</h2>
-                <p class="count"><?= $pagination->total === 1 ? '1 entry' : escape(number_format($pagination->total)) . ' entries' ?></p>
+                <p class="count"><?= escape($total) ?></p>
             </div>
 <?php if ($entries === []) { ?>
             <div class="empty">
@@ -58,7 +60,8 @@ Template::show('head', ['title' => ($form->isValid() ? '' : 'Please check: ') . 
 </main>
 
 <footer class="wrap foot">
-    <p>A few small PHP files, SQLite and gd, on the PHP of this distribution. Nothing on this page comes from elsewhere.</p>
+    <p>A few small PHP files, SQLite and gd, on the PHP of this distribution. Nothing on this page
+        comes from elsewhere.</p>
 </footer>
 </body>
 </html>

@@ -16,7 +16,9 @@ $link = static fn (int $page): string => $page === 1 ? './#entries' : "?page=$pa
 <?php if ($number === null) { ?>
                     <li class="gap" aria-hidden="true">…</li>
 <?php } else { ?>
-                    <li><a href="<?= $link($number) ?>" aria-label="Page <?= $number ?>"<?= $number === $pagination->page ? ' aria-current="page"' : '' ?>><?= $number ?></a></li>
+                    <li><a href="<?= $link($number) ?>" aria-label="Page <?= $number ?>"<?=
+                        $number === $pagination->page ? ' aria-current="page"' : ''
+                    ?>><?= $number ?></a></li>
 <?php } ?>
 <?php } ?>
                 </ol>

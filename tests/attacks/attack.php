@@ -31,7 +31,7 @@ function attempt(string $what, callable $succeeds): void
     }
 }
 
-/** What an attacker finds out sooner or later: processes, paths, the port. */
+/** Returns the facts that an attacker finds out sooner or later: processes, paths, the port. */
 function scene(): object
 {
     return json_decode(file_get_contents(LOOT . '/scene.json'));

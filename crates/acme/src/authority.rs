@@ -29,11 +29,12 @@ use crate::failure::{OrderFailure, kind_of, text_of};
 use crate::settings::AcmeSettings;
 use crate::storage::CertificateFolder;
 
-/// Time in which an authority must answer a request.
+/// Time in which an authority must answer a request. Then the request has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Bytes of an authority's answer.
+/// Bytes of an authority's answer. A longer one makes the request fail.
 const LONGEST_ANSWER: usize = 1 << 20;
-/// Attempts of a request whose nonce the authority refuses (RFC 8555 §6.5), of three each.
+/// Attempts of a request whose nonce the authority refuses (RFC 8555 §6.5), of three each. Beyond
+/// them the step has failed.
 const MOST_NONCES: usize = 10;
 
 /// An authority, and the account there once it was used.

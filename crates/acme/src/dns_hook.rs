@@ -17,9 +17,9 @@ use howdah_sys::signal::SIGKILL;
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Interval at which its end is checked.
 const TURN: Duration = Duration::from_millis(20);
-/// Time in which its messages must arrive after its end.
+/// Time in which its messages must arrive after its end. Later ones are left out.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// Bytes of its messages that are shown.
+/// Bytes of its messages that are shown. The rest is left out.
 const LONGEST_MESSAGE: u64 = 2000;
 
 /// Adds the TXT record `name` with `value`. Waits for the program.

@@ -96,7 +96,7 @@ impl fmt::Display for OrderFailure {
 const USUAL_PATIENCE: Duration = Duration::from_secs(3600);
 /// The beginning of the types of all problems.
 const NAMESPACE: &str = "urn:ietf:params:acme:error:";
-/// Bytes of an authority's text that are shown.
+/// Bytes of an authority's text that are shown. The rest is left out.
 const LONGEST_TEXT: usize = 500;
 
 /// The type of a problem without its namespace.

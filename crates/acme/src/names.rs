@@ -7,9 +7,9 @@ use std::net::IpAddr;
 const RESERVED: [&str; 6] = ["local", "internal", "test", "example", "onion", "alt"];
 /// Top-level names that no authority can look up (RFC 6761).
 const NOT_IN_DNS: [&str; 2] = ["localhost", "invalid"];
-/// RFC 1035: the longest name.
+/// RFC 1035: the longest name. No certificate is ordered for a longer one.
 const LONGEST_NAME: usize = 253;
-/// RFC 1035: the longest label.
+/// RFC 1035: the longest label. No certificate is ordered for a name with a longer one.
 const LONGEST_LABEL: usize = 63;
 
 /// Checks that the authorities can issue a certificate for `name`, which may begin with `*.`. They

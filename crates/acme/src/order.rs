@@ -14,11 +14,12 @@ use crate::dns_hook;
 use crate::failure::{OrderFailure, kind_of, text_of};
 use crate::message::ChallengeAnswer;
 use crate::names::is_wildcard;
-use crate::process::{Presented, Presenter};
+use crate::process::{ChallengePresenter, PresentedChallenge};
 use crate::schedule::FailureKind;
 use crate::settings::{AcmeSettings, ChallengeKind};
 
-/// Time in which an authority must have checked a challenge, or have issued a certificate.
+/// Time in which an authority must have checked a challenge, or have issued a certificate. Then the
+/// order has failed, and the authority counts as not reached.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Bounds of the delay between two looks at an order.
 const TURN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
@@ -39,8 +40,8 @@ pub(crate) struct Issued {
 }
 
 /// A challenge that is answered until this value is dropped.
-enum Answered {
-    ByFront { _presented: Presented },
+enum AnsweredChallenge {
+    ByFront { _presented: PresentedChallenge },
     ByDns { _record: DnsRecord },
 }
 
@@ -51,7 +52,7 @@ enum Answered {
 pub(crate) async fn obtain(
     authority: &Authority,
     settings: &AcmeSettings,
-    presenter: &Rc<Presenter>,
+    presenter: &Rc<ChallengePresenter>,
     wanted: &WantedCertificate<'_>,
 ) -> Result<Issued, OrderFailure> {
     let result = attempt(authority, settings, presenter, wanted).await;
@@ -61,7 +62,7 @@ pub(crate) async fn obtain(
 async fn attempt(
     authority: &Authority,
     settings: &AcmeSettings,
-    presenter: &Rc<Presenter>,
+    presenter: &Rc<ChallengePresenter>,
     wanted: &WantedCertificate<'_>,
 ) -> Result<Issued, OrderFailure> {
     let kind = choose(settings, wanted)?;
@@ -181,10 +182,10 @@ fn is_about_former(error: &AcmeError, kind: &str) -> bool {
 async fn answer(
     authority: &Authority,
     settings: &AcmeSettings,
-    presenter: &Rc<Presenter>,
+    presenter: &Rc<ChallengePresenter>,
     order: &mut Order,
     kind: ChallengeKind,
-) -> Result<Vec<Answered>, OrderFailure> {
+) -> Result<Vec<AnsweredChallenge>, OrderFailure> {
     let mut answered = Vec::new();
     let mut all = order.authorizations();
     while let Some(one) = all.next().await {
@@ -207,7 +208,7 @@ async fn answer(
             ChallengeKind::Http01 => {
                 let token = challenge.token.clone();
                 let answer = ChallengeAnswer::Http { token, content: keys.as_str().to_owned() };
-                Answered::ByFront {
+                AnsweredChallenge::ByFront {
                     _presented: presenter.present(answer).await?,
                 }
             }
@@ -216,13 +217,13 @@ async fn answer(
                 let (certificate, key) = made
                     .map_err(|error| OrderFailure::local(format!("cannot make a key: {error}")))?;
                 let answer = ChallengeAnswer::Tls { name: name.clone(), certificate, key };
-                Answered::ByFront {
+                AnsweredChallenge::ByFront {
                     _presented: presenter.present(answer).await?,
                 }
             }
             ChallengeKind::Dns01 => {
                 let record = DnsRecord::add(&settings.dns_hook, name, keys.dns_value()).await?;
-                Answered::ByDns { _record: record }
+                AnsweredChallenge::ByDns { _record: record }
             }
         };
         answered.push(one);

@@ -21,16 +21,18 @@ use crate::demand::{Demand, DemandedNames};
 use crate::failure::OrderFailure;
 use crate::message::{self, ChallengeAnswer, ToProcess, ToSupervisor};
 use crate::order::{self, WantedCertificate};
-use crate::schedule::{HeldCertificate, Moment, RenewalWindow, Schedule, ScheduleStep, Validity};
+use crate::schedule::{
+    ClockReading, HeldCertificate, RenewalWindow, Schedule, ScheduleStep, Validity,
+};
 use crate::settings::AcmeSettings;
 use crate::storage::{CertificateFolder, date};
 
-/// Time in which the front must answer a challenge.
+/// Time in which the front must answer a challenge. Then the order has failed.
 const FRONT_PATIENCE: Duration = Duration::from_secs(60);
 /// Names that visitors ask for and that were not looked at yet. Further ones are forgotten, and
 /// told again with a later visit.
 const MOST_DEMANDS: usize = 256;
-/// Bytes of a message of the supervisor.
+/// Bytes of a message of the supervisor. A longer one is malformed, and ends this process.
 const LONGEST_MESSAGE: usize = 4096;
 
 /// Runs until the supervisor closes its end of the channel.
@@ -49,7 +51,7 @@ pub fn run(settings: AcmeSettings, channel: SeqPacket) -> Result<(), String> {
     let permission = Permission::of(&settings)?;
     local.block_on(&runtime, async {
         let (demand, demands) = mpsc::channel(MOST_DEMANDS);
-        let presenter = Rc::new(Presenter::new(channel, demand));
+        let presenter = Rc::new(ChallengePresenter::new(channel, demand));
         let listener = tokio::task::spawn_local(Rc::clone(&presenter).listen());
         let demands = DemandedNames::new(permission, demands);
         let orders = Orders::new(settings, storage, authorities, Rc::clone(&presenter), demands);
@@ -88,7 +90,7 @@ pub(crate) struct Orders {
     pub(crate) settings: Rc<AcmeSettings>,
     storage: CertificateFolder,
     authorities: Vec<Rc<Authority>>,
-    pub(crate) presenter: Rc<Presenter>,
+    pub(crate) presenter: Rc<ChallengePresenter>,
     began: Instant,
     pub(crate) schedule: Schedule,
     pub(crate) certificates: Vec<OrderState>,
@@ -113,7 +115,7 @@ impl Orders {
         settings: Rc<AcmeSettings>,
         storage: CertificateFolder,
         authorities: Vec<Authority>,
-        presenter: Rc<Presenter>,
+        presenter: Rc<ChallengePresenter>,
         demands: DemandedNames,
     ) -> Orders {
         let began = Instant::now();
@@ -137,7 +139,7 @@ impl Orders {
     }
 
     /// The present time.
-    pub(crate) fn now(&self) -> Moment {
+    pub(crate) fn now(&self) -> ClockReading {
         now(self.began)
     }
 
@@ -257,7 +259,13 @@ impl Orders {
         self.tell(certificate);
     }
 
-    fn obtained(&mut self, certificate: usize, directory: usize, validity: Validity, now: Moment) {
+    fn obtained(
+        &mut self,
+        certificate: usize,
+        directory: usize,
+        validity: Validity,
+        now: ClockReading,
+    ) {
         self.schedule.obtained(certificate, directory, validity, now);
         let state = &mut self.certificates[certificate];
         let name = &Rc::clone(&state.name);
@@ -282,7 +290,13 @@ impl Orders {
         self.presenter.tell(&ToSupervisor::Stored { name: name.to_string() });
     }
 
-    fn failed(&mut self, certificate: usize, directory: usize, failure: OrderFailure, now: Moment) {
+    fn failed(
+        &mut self,
+        certificate: usize,
+        directory: usize,
+        failure: OrderFailure,
+        now: ClockReading,
+    ) {
         self.schedule.failed(certificate, directory, failure.kind, now);
         let name = Rc::clone(&self.certificates[certificate].name);
         let authority = &self.authorities[directory].directory;
@@ -345,7 +359,7 @@ fn look_up(
     name: &str,
     settings: &AcmeSettings,
     storage: &CertificateFolder,
-    presenter: &Presenter,
+    presenter: &ChallengePresenter,
 ) -> (OrderState, Option<HeldCertificate>) {
     let mut state = OrderState {
         name: name.into(),
@@ -366,18 +380,19 @@ fn look_up(
     (state, held)
 }
 
-/// Difference between two machines' clocks that is usual.
+/// Seconds by which two machines' clocks usually differ. A certificate whose validity begins later
+/// than that is reported: the clock of this machine is wrong.
 const CLOCK_TOLERANCE: u64 = 60;
 
-fn now(began: Instant) -> Moment {
-    Moment {
+fn now(began: Instant) -> ClockReading {
+    ClockReading {
         calendar: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
         steady: began.elapsed(),
     }
 }
 
 /// The talk with the supervisor, and the challenges that the front answers.
-pub(crate) struct Presenter {
+pub(crate) struct ChallengePresenter {
     channel: SeqPacket,
     next: Cell<u64>,
     waiting: RefCell<HashMap<u64, oneshot::Sender<()>>>,
@@ -385,14 +400,14 @@ pub(crate) struct Presenter {
 }
 
 /// A challenge that the front answers until this value is dropped.
-pub(crate) struct Presented {
-    presenter: Rc<Presenter>,
+pub(crate) struct PresentedChallenge {
+    presenter: Rc<ChallengePresenter>,
     id: u64,
 }
 
-impl Presenter {
-    fn new(channel: SeqPacket, demand: mpsc::Sender<Demand>) -> Presenter {
-        Presenter {
+impl ChallengePresenter {
+    fn new(channel: SeqPacket, demand: mpsc::Sender<Demand>) -> ChallengePresenter {
+        ChallengePresenter {
             channel,
             demand,
             next: Cell::new(1),
@@ -407,9 +422,9 @@ impl Presenter {
     pub(crate) async fn present(
         self: &Rc<Self>,
         answer: ChallengeAnswer,
-    ) -> Result<Presented, OrderFailure> {
+    ) -> Result<PresentedChallenge, OrderFailure> {
         let id = self.next.replace(self.next.get() + 1);
-        let presented = Presented { presenter: Rc::clone(self), id };
+        let presented = PresentedChallenge { presenter: Rc::clone(self), id };
         let (sender, receiver) = oneshot::channel();
         self.waiting.borrow_mut().insert(id, sender);
         self.tell(&ToSupervisor::Present { id, answer });
@@ -427,7 +442,7 @@ impl Presenter {
 
     /// Sends a message. Waits for the supervisor while the channel is full.
     fn tell(&self, message: &ToSupervisor) {
-        // [`Presenter::listen`] notices a supervisor that is gone.
+        // [`ChallengePresenter::listen`] notices a supervisor that is gone.
         let _ = self.channel.send(&message::encode(message), &[]);
     }
 
@@ -453,7 +468,7 @@ impl Presenter {
     }
 }
 
-impl Drop for Presented {
+impl Drop for PresentedChallenge {
     fn drop(&mut self) {
         self.presenter.waiting.borrow_mut().remove(&self.id);
         self.presenter.tell(&ToSupervisor::Withdraw { id: self.id });

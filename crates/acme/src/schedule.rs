@@ -19,28 +19,30 @@ mod validity;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-pub use self::validity::{HeldCertificate, Moment, RenewalWindow, Validity};
+pub use self::validity::{ClockReading, HeldCertificate, RenewalWindow, Validity};
 
 use self::random::Random;
 
-/// Orders under way at one authority at a time.
+/// Orders under way at one authority at a time. Further ones wait.
 pub const MOST_ORDERS: usize = 4;
-/// Questions for renewal information under way at a time.
+/// Questions for renewal information under way at a time. Further ones wait.
 const MOST_QUESTIONS: usize = 2;
 /// The longest wait between two looks at the calendar, which may be set at any time.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 /// The first delay after an authority could not be reached. It doubles with each failure.
 const FIRST_OUTAGE: Duration = Duration::from_secs(2);
-/// The longest delay between two attempts to reach an authority.
+/// The longest delay between two attempts to reach an authority. The delay stops doubling there.
 const LONGEST_OUTAGE: Duration = Duration::from_secs(15 * 60);
 /// Delays in minutes after an authority has refused a name, by the number of refusals. At most five
 /// orders of a name fail in an hour, which is Let's Encrypt's limit.
 const REFUSAL_DELAYS: [u64; 7] = [2, 10, 20, 30, 60, 180, 360];
-/// Bounds of the delay that an authority's rate limit asks for.
+/// Bounds of the delay that an authority's rate limit asks for. A shorter or longer delay is taken
+/// for the bound.
 const RATE_LIMIT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(7 * 86_400));
 /// The longest time for which the rate limit of one name delays the other names.
 const LONGEST_RATE_PAUSE: Duration = Duration::from_secs(10 * 60);
-/// Bounds of the delay between two questions for renewal information.
+/// Bounds of the delay between two questions for renewal information. A shorter or longer delay is
+/// taken for the bound.
 const QUESTION_DELAY: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(86_400));
 /// The delay after an authority has not answered a question for renewal information.
 const QUESTION_FAILED: Duration = Duration::from_secs(6 * 3600);
@@ -145,7 +147,7 @@ impl Schedule {
         certificates: &[Option<HeldCertificate>],
         directories: usize,
         seed: u64,
-        now: Moment,
+        now: ClockReading,
     ) -> Schedule {
         let mut random = Random(seed);
         let certificates = certificates
@@ -169,7 +171,7 @@ impl Schedule {
 
     /// Adds a certificate that is ordered on demand, and returns its index. Call
     /// [`Schedule::demand`] then.
-    pub fn add(&mut self, held: Option<HeldCertificate>, now: Moment) -> usize {
+    pub fn add(&mut self, held: Option<HeldCertificate>, now: ClockReading) -> usize {
         let directories = self.directories.len();
         let mut certificate = Certificate::new(held, directories, &mut self.random, now);
         certificate.wanted = Some(now.steady);
@@ -178,7 +180,7 @@ impl Schedule {
     }
 
     /// Records that a certificate that is ordered on demand is asked for.
-    pub fn demand(&mut self, certificate: usize, now: Moment) {
+    pub fn demand(&mut self, certificate: usize, now: ClockReading) {
         if let Some(wanted) = &mut self.certificates[certificate].wanted {
             *wanted = now.steady + DEMAND_LASTS;
         }
@@ -186,13 +188,13 @@ impl Schedule {
 
     /// Returns whether the certificate waits because too many orders on demand have begun in the
     /// last hour.
-    pub fn is_held_back(&self, certificate: usize, now: Moment) -> bool {
+    pub fn is_held_back(&self, certificate: usize, now: ClockReading) -> bool {
         let one = &self.certificates[certificate];
         one.is_first_on_demand() && !one.is_busy && now.steady < self.room_for_first()
     }
 
     /// Returns the next thing to do. An order or question that is returned counts as begun.
-    pub fn next(&mut self, now: Moment) -> ScheduleStep {
+    pub fn next(&mut self, now: ClockReading) -> ScheduleStep {
         let has_room = now.steady >= self.room_for_first();
         let is_due = |one: &usize| {
             let one = &self.certificates[*one];
@@ -235,7 +237,7 @@ impl Schedule {
         certificate: usize,
         directory: usize,
         validity: Validity,
-        now: Moment,
+        now: ClockReading,
     ) {
         self.end_order(certificate, directory);
         self.directories[directory].failures = 0;
@@ -250,7 +252,13 @@ impl Schedule {
     }
 
     /// Records that the order has failed.
-    pub fn failed(&mut self, certificate: usize, directory: usize, kind: FailureKind, now: Moment) {
+    pub fn failed(
+        &mut self,
+        certificate: usize,
+        directory: usize,
+        kind: FailureKind,
+        now: ClockReading,
+    ) {
         self.end_order(certificate, directory);
         let one = &mut self.certificates[certificate];
         let at = &mut self.directories[directory];
@@ -290,7 +298,7 @@ impl Schedule {
         certificate: usize,
         window: RenewalWindow,
         again: Duration,
-        now: Moment,
+        now: ClockReading,
     ) {
         self.end_question(certificate);
         let one = &mut self.certificates[certificate];
@@ -300,7 +308,7 @@ impl Schedule {
     }
 
     /// Records that the authority did not tell a window.
-    pub fn no_window(&mut self, certificate: usize, now: Moment) {
+    pub fn no_window(&mut self, certificate: usize, now: ClockReading) {
         self.end_question(certificate);
         self.certificates[certificate].question =
             Some(now.steady + self.random.about(QUESTION_FAILED));
@@ -314,7 +322,7 @@ impl Schedule {
 
     /// The time until the next order of a certificate that is due; zero if an order is under way or
     /// only waits for other orders.
-    pub fn delay(&self, certificate: usize, now: Moment) -> Duration {
+    pub fn delay(&self, certificate: usize, now: ClockReading) -> Duration {
         let one = &self.certificates[certificate];
         if one.is_busy {
             return Duration::ZERO;
@@ -331,7 +339,7 @@ impl Schedule {
         }
     }
 
-    fn count_first(&mut self, now: Moment) {
+    fn count_first(&mut self, now: ClockReading) {
         while self.first_orders.front().is_some_and(|at| *at + HOUR <= now.steady) {
             self.first_orders.pop_front();
         }
@@ -340,7 +348,7 @@ impl Schedule {
 
     /// Returns the authority that the order begins at, the preferred one that does not refuse
     /// orders now. `None`: the certificate has to wait.
-    fn directory_for(&self, certificate: &Certificate, now: Moment) -> Option<usize> {
+    fn directory_for(&self, certificate: &Certificate, now: ClockReading) -> Option<usize> {
         for (number, directory) in self.directories.iter().enumerate() {
             let is_delayed = now.steady < certificate.delays[number].max(directory.until);
             if is_delayed || (directory.failures > 0 && directory.running > 0) {
@@ -362,7 +370,7 @@ impl Schedule {
         earliest.unwrap_or_default().max(certificate.rest).max(room)
     }
 
-    fn wait(&self, now: Moment) -> Duration {
+    fn wait(&self, now: ClockReading) -> Duration {
         let mut wait = LONGEST_WAIT;
         for one in self.certificates.iter().filter(|one| !one.is_busy) {
             let calendar = one.held.map_or(0, |_| one.renewal.saturating_sub(now.calendar));
@@ -394,7 +402,7 @@ impl Certificate {
         held: Option<HeldCertificate>,
         directories: usize,
         random: &mut Random,
-        now: Moment,
+        now: ClockReading,
     ) -> Certificate {
         let mut certificate = Certificate {
             wanted: None,
@@ -416,7 +424,7 @@ impl Certificate {
     }
 
     /// Returns whether anybody wants the certificate now.
-    fn is_wanted(&self, now: Moment) -> bool {
+    fn is_wanted(&self, now: ClockReading) -> bool {
         self.wanted.is_none_or(|until| now.steady < until)
     }
 
@@ -426,12 +434,12 @@ impl Certificate {
     }
 
     /// Returns whether a certificate has to be ordered, as soon as an authority may be asked.
-    fn is_due(&self, now: Moment) -> bool {
+    fn is_due(&self, now: ClockReading) -> bool {
         let is_time = self.held.is_none() || now.calendar >= self.renewal;
         is_time && !self.is_busy && self.is_wanted(now) && now.steady >= self.rest
     }
 
-    fn wants_window(&self, now: Moment) -> bool {
+    fn wants_window(&self, now: ClockReading) -> bool {
         !self.is_busy && self.issuer().is_some() && self.question.is_some_and(|at| now.steady >= at)
     }
 
@@ -455,7 +463,7 @@ impl Certificate {
 
     /// Chooses a random time in the window. A window that is over means at once. A choice that is
     /// still in the window stays.
-    fn choose(&mut self, window: RenewalWindow, random: &mut Random, now: Moment) {
+    fn choose(&mut self, window: RenewalWindow, random: &mut Random, now: ClockReading) {
         let Some(HeldCertificate { validity, .. }) = self.held else {
             return;
         };

@@ -81,10 +81,18 @@ mod bytes_of_path {
 
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+    /// Writes the bytes of a path.
+    ///
+    /// # Errors
+    /// The error of the serializer.
     pub(super) fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
         path.as_os_str().as_bytes().serialize(to)
     }
 
+    /// Reads a path from bytes.
+    ///
+    /// # Errors
+    /// The error of the deserializer.
     pub(super) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<PathBuf, D::Error> {
         Vec::deserialize(from).map(|bytes| OsString::from_vec(bytes).into())
     }

@@ -302,11 +302,11 @@ const ACCOUNT: &str = "account.json";
 const ACCOUNT_KEY: &str = "account.pem";
 /// The beginning of the names of unfinished files.
 const TEMPORARY: &str = ".new-";
-/// Bytes that a certificate with its key and chain takes at most.
+/// Bytes that are written to check that the disk has room for a certificate with its key and chain.
 const ROOM: usize = 64 * 1024;
-/// Bytes of a file that are read at most.
+/// Bytes of a file that are read at most. The rest is left out.
 const LONGEST_FILE: u64 = 1 << 20;
-/// Characters of a folder's name.
+/// Characters of a folder's name. A longer name is cut.
 const LONGEST_FOLDER: usize = 200;
 const README_TEXT: &str = "\
 Howdah keeps its accounts at certificate authorities and its certificates here.

@@ -84,8 +84,9 @@ impl ValueError {
     }
 }
 
-/// Reads a string and calls `parse` with it. Another type of value is reported as "expected
-/// `expected`". `None` after a mistake, which is reported.
+/// Reads a string and calls `parse` with it, whose error is reported as a mistake in the value.
+/// Another type of value is reported as "expected `expected`". `None` after a mistake, which is
+/// reported.
 pub(crate) fn read_string<T>(
     value: &Spanned<DeValue<'_>>,
     report: &mut MistakeCollector<'_>,

@@ -74,7 +74,7 @@ impl From<SocketAddr> for ListenerSettings {
     }
 }
 
-/// As in the configuration.
+/// Writes the value in the form that the configuration has.
 impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -222,7 +222,7 @@ impl LogFormat {
     }
 }
 
-/// As in the configuration.
+/// Writes the value in the form that the configuration has.
 impl fmt::Display for LogFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)

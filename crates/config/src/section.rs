@@ -23,7 +23,7 @@ pub(crate) trait ConfigTable: Default {
 /// A key as the reference manual shows it.
 #[derive(Clone, Debug)]
 pub struct Key {
-    /// As written in the file.
+    /// The name in the file.
     pub name: &'static str,
     /// The allowed values, in words.
     pub kind: String,

@@ -63,7 +63,7 @@ impl SystemLog {
     }
 }
 
-/// As in the configuration.
+/// Writes the value in the form that the configuration has.
 impl fmt::Display for SystemLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let SystemLog { daemon, facility, tag } = self;

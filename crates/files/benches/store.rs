@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use howdah_config::Config;
-use howdah_files::{Answer, Asked, FileStore, StoreLimits};
+use howdah_files::{FileAnswer, FileStore, RequestedPart, StoreLimits};
 use howdah_http::Request;
-use howdah_site::{ClientRequest, DocumentHost, DocumentPath, Host, PathKind, Scratch, Sites};
+use howdah_site::{ClientRequest, DirectiveHost, DocumentPath, PathKind, Scratch, SiteHost, Sites};
 
 fn main() {
     let folder = Folder::new();
@@ -138,7 +138,7 @@ fn hit_each(store: &mut FileStore, request: &Request, paths: &[DocumentPath]) {
         let look = store.look(path);
         assert!(look.kind == PathKind::File);
         let answer = store.answer(request, path, look.file);
-        assert!(matches!(answer, Ok(Answer { asked: Asked::Whole, .. })));
+        assert!(matches!(answer, Ok(FileAnswer { asked: RequestedPart::Whole, .. })));
     }
 }
 
@@ -168,9 +168,9 @@ fn request(fields: &[(&str, &str)]) -> Request {
 /// The path that `site` asks for when it resolves `url`.
 fn path(sites: &Sites, url: &str) -> DocumentPath {
     struct Asked(Option<DocumentPath>);
-    impl Host for Asked {}
+    impl DirectiveHost for Asked {}
 
-    impl DocumentHost for Asked {
+    impl SiteHost for Asked {
         fn kind(&mut self, path: &DocumentPath) -> PathKind {
             self.0.get_or_insert_with(|| path.clone());
             PathKind::File

@@ -3,9 +3,9 @@
 use std::rc::Rc;
 
 use howdah_htaccess::modules::core::EtagParts;
-use howdah_http::conditional::{self, Decision, Validators};
+use howdah_http::conditional::{self, PreconditionOutcome, Validators};
 use howdah_http::range::{self, Ranges};
-use howdah_http::{Fields, Method, Request, ResponseHead, Status, Text, date};
+use howdah_http::{Fields, Method, Request, ResponseHead, ShortText, Status, date};
 use howdah_site::ContentCoding;
 use howdah_sys::stat::Stat;
 
@@ -17,7 +17,7 @@ use crate::representation::Representation;
 /// The answer to a request for a file: the file as it is sent whole, and what is asked for of it.
 /// Directives and codings change the head of the former, whatever is asked for.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct FileAnswer {
     /// The file, with the head of the plain 200: Content-Type, Last-Modified, ETag, Accept-Ranges.
     pub representation: Rc<Representation>,
     /// The entity tag of the plain 200.
@@ -25,7 +25,7 @@ pub struct Answer {
     /// The content of the plain 200; [`FileBody::None`] for an empty file.
     pub body: FileBody,
     /// The part of the plain 200 that is sent.
-    pub asked: Asked,
+    pub asked: RequestedPart,
 }
 
 /// The entity tag with which a file is sent.
@@ -34,12 +34,12 @@ pub enum SentTag {
     /// The tag of the representation.
     Own,
     /// One that directives choose; `None` for no entity tag.
-    Other(Option<Text>),
+    Other(Option<ShortText>),
 }
 
 /// The part of a file that a request asks for, or that it gets.
 #[derive(Clone, Debug)]
-pub enum Asked {
+pub enum RequestedPart {
     /// All of it: 200.
     Whole,
     /// Nothing, because the client has it: 304.
@@ -56,13 +56,14 @@ pub enum Asked {
 #[derive(Clone, Debug)]
 pub struct FilePart {
     /// The value of Content-Range.
-    content_range: Text,
+    content_range: ShortText,
     pub(crate) body: FileBody,
 }
 
-impl Answer {
-    /// Returns the head for directives and codings to change, before [`Asked::select`]: that of the
-    /// plain 200, or of the 304. Framing, Date, Server and Connection are the protocol's.
+impl FileAnswer {
+    /// Returns the head for directives and codings to change, before [`RequestedPart::select`]:
+    /// that of the plain 200, or of the 304. Framing, Date, Server and Connection are the
+    /// protocol's.
     pub fn head(&self) -> ResponseHead {
         let mut head = self.representation.head().head().clone();
         if let SentTag::Other(tag) = &self.tag {
@@ -74,42 +75,42 @@ impl Answer {
     }
 }
 
-impl Asked {
+impl RequestedPart {
     /// Returns whether a part of the content is asked for.
     pub fn is_part(&self) -> bool {
-        matches!(self, Asked::Part(_) | Asked::Parts(_))
+        matches!(self, RequestedPart::Part(_) | RequestedPart::Parts(_))
     }
 
     /// Makes the head of a plain 200 that of a 304, if the client has the file: it has the fields
     /// that a cache needs to find and refresh what it has (RFC 9110 §15.4.5). The media type is
     /// there for directives that depend on it.
     fn begin(&self, head: &mut ResponseHead) {
-        if matches!(self, Asked::NotModified) {
+        if matches!(self, RequestedPart::NotModified) {
             head.status = Status::NOT_MODIFIED;
             head.fields.remove(b"content-encoding");
             head.fields.remove(b"accept-ranges");
         }
     }
 
-    /// Changes the [head](Answer::head) to the one of what is asked for. Returns the content, which
-    /// is `whole` where all of it is asked for.
+    /// Changes the [head](FileAnswer::head) to the one of what is asked for. Returns the content,
+    /// which is `whole` where all of it is asked for.
     pub fn select(self, head: &mut ResponseHead, whole: FileBody) -> FileBody {
         match self {
-            Asked::Whole => whole,
-            Asked::NotModified => {
+            RequestedPart::Whole => whole,
+            RequestedPart::NotModified => {
                 head.fields.remove(b"content-type");
                 FileBody::None
             }
-            Asked::Part(part) => {
+            RequestedPart::Part(part) => {
                 head.status = Status::PARTIAL_CONTENT;
                 head.fields.set(b"Content-Range", &part.content_range);
                 part.body
             }
-            Asked::Parts(parts) => {
+            RequestedPart::Parts(parts) => {
                 head.status = Status::PARTIAL_CONTENT;
                 parts.settle(head)
             }
-            Asked::Failed(failed) => {
+            RequestedPart::Failed(failed) => {
                 *head = *failed;
                 FileBody::None
             }
@@ -132,9 +133,9 @@ pub struct AnswerForm {
 /// The form in which a file is sent, where content codings are negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NegotiatedForm {
-    /// As it is, and there is no other form.
+    /// The file itself. There is no other form.
     Only,
-    /// As it is; another request may get another form.
+    /// The file itself. Another request may get another form.
     Varying,
     /// A file with that coding, in place of the file that is called the same without the ending.
     Coded(ContentCoding),
@@ -156,7 +157,7 @@ pub struct ScriptManner<'s> {
 
 /// A file, with the validators and the media type that it is sent with.
 #[derive(Clone, Copy)]
-struct Tagged<'d> {
+struct TaggedFile<'d> {
     document: &'d Document,
     variant: NegotiatedForm,
     representation: &'d Rc<Representation>,
@@ -167,9 +168,9 @@ struct Tagged<'d> {
     content_type: &'d [u8],
 }
 
-impl<'d> Tagged<'d> {
-    fn new(document: &'d Document, tag: Option<&'d [u8]>) -> Tagged<'d> {
-        Tagged {
+impl<'d> TaggedFile<'d> {
+    fn new(document: &'d Document, tag: Option<&'d [u8]>) -> TaggedFile<'d> {
+        TaggedFile {
             document,
             variant: NegotiatedForm::Only,
             representation: document.representation(),
@@ -186,22 +187,22 @@ impl<'d> Tagged<'d> {
         variant: NegotiatedForm,
         name: &[u8],
         tag: impl FnOnce(&'d [u8]) -> Option<&'d [u8]>,
-    ) -> Tagged<'d> {
+    ) -> TaggedFile<'d> {
         if variant == NegotiatedForm::Only {
-            return Tagged::new(document, tag(document.tag()));
+            return TaggedFile::new(document, tag(document.tag()));
         }
         let form = document.form(variant, name);
-        Tagged {
+        TaggedFile {
             variant,
             representation: form.representation(),
             content_type: form.content_type().as_bytes(),
-            ..Tagged::new(document, tag(form.tag()))
+            ..TaggedFile::new(document, tag(form.tag()))
         }
     }
 
-    fn of_script(document: &'d Document, manner: ScriptManner<'d>) -> Tagged<'d> {
-        let own = Tagged::new(document, Some(document.tag()));
-        Tagged {
+    fn of_script(document: &'d Document, manner: ScriptManner<'d>) -> TaggedFile<'d> {
+        let own = TaggedFile::new(document, Some(document.tag()));
+        TaggedFile {
             tag: manner.tag.or(own.tag),
             modified: match manner.last_modified {
                 Some(date) => date::parse(date),
@@ -234,17 +235,17 @@ impl<'d> Tagged<'d> {
     }
 
     /// Returns the answer with that content, of which `asked` is asked for.
-    fn answer(self, body: FileBody, asked: Asked) -> Answer {
+    fn answer(self, body: FileBody, asked: RequestedPart) -> FileAnswer {
         let own = match self.variant {
             NegotiatedForm::Only => Some(self.document.tag()),
             _ => self.representation.head().head().fields.value(b"etag"),
         };
         let text = |tag: &[u8]| {
-            let mut text = Text::new();
+            let mut text = ShortText::new();
             text.push(tag);
             text
         };
-        Answer {
+        FileAnswer {
             representation: Rc::clone(self.representation),
             tag: match self.tag == own {
                 true => SentTag::Own,
@@ -265,12 +266,12 @@ pub(crate) fn answer_in_manner(
     request: &Request,
     manner: AnswerForm,
     now: u64,
-) -> Answer {
+) -> FileAnswer {
     let made = match manner.tag {
         EtagParts::NONE | EtagParts::DEFAULT => None,
         parts => stat.and_then(|stat| tag_of(parts, stat)),
     };
-    let tagged = Tagged::varied(document, manner.variant, name, |own| match manner.tag {
+    let tagged = TaggedFile::varied(document, manner.variant, name, |own| match manner.tag {
         EtagParts::NONE => None,
         // The file's own tag is made of length and time, and for a small file of a digest of its
         // bytes.
@@ -280,7 +281,7 @@ pub(crate) fn answer_in_manner(
     });
     let body = document.body(0, document.size());
     let asked = match manner.is_error_page || !has_conditions(&request.fields) {
-        true => Asked::Whole,
+        true => RequestedPart::Whole,
         false => conditional(tagged, request, now),
     };
     tagged.answer(body, asked)
@@ -293,14 +294,14 @@ pub(crate) fn answer_for_script(
     request: &Request,
     manner: ScriptManner<'_>,
     now: u64,
-) -> (ResponseHead, Answer) {
-    let tagged = Tagged::of_script(document, manner);
+) -> (ResponseHead, FileAnswer) {
+    let tagged = TaggedFile::of_script(document, manner);
     let is_conditional = !manner.is_whole
         && matches!(request.method, Method::Get | Method::Head)
         && has_conditions(&request.fields);
     let asked = match is_conditional {
         true => conditional(tagged, request, now),
-        false => Asked::Whole,
+        false => RequestedPart::Whole,
     };
     let mut head = tagged.head(Status::OK);
     asked.begin(&mut head);
@@ -308,7 +309,7 @@ pub(crate) fn answer_for_script(
 }
 
 /// Returns an entity tag of Apache's form: inode, length and time in microseconds, in hexadecimal.
-fn tag_of(parts: EtagParts, stat: &Stat) -> Option<Text> {
+fn tag_of(parts: EtagParts, stat: &Stat) -> Option<ShortText> {
     let microseconds = stat.modified.seconds.saturating_mul(1_000_000)
         + i64::from(stat.modified.nanoseconds / 1000);
     let known = [
@@ -316,7 +317,7 @@ fn tag_of(parts: EtagParts, stat: &Stat) -> Option<Text> {
         (EtagParts::SIZE, stat.size),
         (EtagParts::MTIME, microseconds.cast_unsigned()),
     ];
-    let mut text = Text::new();
+    let mut text = ShortText::new();
     text.push(b"\"");
     for (_, number) in known.into_iter().filter(|(part, _)| parts.has(*part)) {
         if text.len() > 1 {
@@ -333,7 +334,11 @@ fn tag_of(parts: EtagParts, stat: &Stat) -> Option<Text> {
 /// # Errors
 /// 405.
 #[inline]
-pub(crate) fn answer(document: &Document, request: &Request, now: u64) -> Result<Answer, Status> {
+pub(crate) fn answer(
+    document: &Document,
+    request: &Request,
+    now: u64,
+) -> Result<FileAnswer, Status> {
     let body = match request.method {
         Method::Get | Method::Post => document.body(0, document.size()),
         Method::Head => FileBody::None,
@@ -341,10 +346,10 @@ pub(crate) fn answer(document: &Document, request: &Request, now: u64) -> Result
         _ => return Err(Status::METHOD_NOT_ALLOWED),
     };
     let asked = match has_conditions(&request.fields) {
-        true => conditional(Tagged::new(document, Some(document.tag())), request, now),
-        false => Asked::Whole,
+        true => conditional(TaggedFile::new(document, Some(document.tag())), request, now),
+        false => RequestedPart::Whole,
     };
-    Ok(Answer {
+    Ok(FileAnswer {
         representation: Rc::clone(document.representation()),
         tag: SentTag::Own,
         body,
@@ -367,27 +372,27 @@ fn has_conditions(fields: &Fields) -> bool {
 
 /// RFC 9110 §13.2.2: preconditions, then If-Range and Range.
 #[cold]
-fn conditional(tagged: Tagged<'_>, request: &Request, now: u64) -> Asked {
+fn conditional(tagged: TaggedFile<'_>, request: &Request, now: u64) -> RequestedPart {
     let (document, validators) = (tagged.document, tagged.validators());
     match conditional::decide(&request.method, &request.fields, Some(&validators), now) {
         // A 412 without content tells the validators that the file has now, as with Apache.
-        Decision::PreconditionFailed => {
-            return Asked::Failed(Box::new(tagged.head(Status::PRECONDITION_FAILED)));
+        PreconditionOutcome::PreconditionFailed => {
+            return RequestedPart::Failed(Box::new(tagged.head(Status::PRECONDITION_FAILED)));
         }
-        Decision::NotModified => return Asked::NotModified,
-        Decision::Proceed => {}
+        PreconditionOutcome::NotModified => return RequestedPart::NotModified,
+        PreconditionOutcome::Proceed => {}
     }
     if !conditional::range_applies(&request.fields, &validators, now) {
-        return Asked::Whole;
+        return RequestedPart::Whole;
     }
     match range::requested(&request.method, &request.fields, document.size()) {
-        Ranges::Whole => Asked::Whole,
-        Ranges::One(span) => Asked::Part(FilePart {
+        Ranges::Whole => RequestedPart::Whole,
+        Ranges::One(span) => RequestedPart::Part(FilePart {
             content_range: range::content_range(span, document.size()),
             body: document.body(span.first, span.length()),
         }),
-        Ranges::Many(spans) => Asked::Parts(FileParts::new(document, &spans)),
-        Ranges::Unsatisfiable => Asked::Failed(Box::new(unsatisfiable(document))),
+        Ranges::Many(spans) => RequestedPart::Parts(FileParts::new(document, &spans)),
+        Ranges::Unsatisfiable => RequestedPart::Failed(Box::new(unsatisfiable(document))),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::store::FileStore;
 
 /// The reasons why the answers of a store are void: another store has to be asked first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Voided {
+pub struct VoidReasons {
     /// The disk would have had to be waited for.
     pub cold: bool,
     /// More steps along symbolic links were needed than allowed, or the directives of more folders
@@ -29,12 +29,12 @@ impl FileStore {
         store: impl Fn(&mut A) -> &mut FileStore,
         (lookup, link_steps): (Lookup, u64),
         ask: impl FnOnce(&mut A) -> R,
-    ) -> Result<R, Voided> {
+    ) -> Result<R, VoidReasons> {
         store(asker).disk.bound(lookup, link_steps);
         let result = ask(asker);
         let store = store(asker);
         store.disk.bound(Lookup::Full, u64::MAX);
-        let voided = Voided {
+        let voided = VoidReasons {
             cold: store.disk.take_cold(),
             too_many_links: store.disk.take_too_many_links(),
             postponed: store.postponed.take(),

@@ -30,7 +30,7 @@ pub(crate) fn read(
     most: u64,
     lookup: Lookup,
 ) -> io::Result<(Option<Vec<u8>>, Stat)> {
-    let mut best: Option<Attempt> = None;
+    let mut best: Option<ReadAttempt> = None;
     for _ in 0..ATTEMPTS {
         if stat.size > most {
             return Ok((None, stat));
@@ -45,7 +45,7 @@ pub(crate) fn read(
         if at_rest && (is_certain || agrees) {
             return Ok((Some(bytes), stat));
         }
-        let reading = Attempt { trust: (at_rest, in_one), bytes, stat };
+        let reading = ReadAttempt { trust: (at_rest, in_one), bytes, stat };
         if best.as_ref().is_none_or(|best| best.trust <= reading.trust) {
             best = Some(reading);
         }
@@ -55,7 +55,7 @@ pub(crate) fn read(
 }
 
 /// One reading, and the file's state just before.
-struct Attempt {
+struct ReadAttempt {
     /// Whether nothing seems to have changed meanwhile, and whether one call returned everything.
     /// More is better.
     trust: (bool, bool),

@@ -21,11 +21,11 @@ use howdah_site::{Site, Sites};
 use howdah_sys::open::{self, Access, Lookup};
 use howdah_sys::stat::Stat;
 
-pub use self::flaw::{Flaw, ReportFlaw};
-use self::removed::{Removed, RemovedRules};
-use self::roots::Roots;
+pub use self::flaw::{DirectiveFlaw, ReportFlaw};
+use self::removed::{RemovedEntries, RemovedRules};
+use self::roots::SiteRoots;
 use self::shard::{CacheShard, CachedDirectives, SHARDS};
-use crate::disk::Disk;
+use crate::disk_access::DiskAccess;
 use crate::freed_memory::FreedMemory;
 use crate::site_folders::SiteFolders;
 
@@ -39,7 +39,7 @@ use crate::site_folders::SiteFolders;
 /// Of an owner that gave memory, threads keep nothing: they ask for the evictions since their last
 /// look.
 pub struct DirectiveCache {
-    roots: Roots,
+    roots: SiteRoots,
     shards: Vec<Mutex<CacheShard>>,
     /// Bytes of memory that all entries may take.
     most_memory: usize,
@@ -48,7 +48,7 @@ pub struct DirectiveCache {
     /// Evictions for memory so far.
     evictions: AtomicU64,
     /// The last eviction of each owner that had one, by its number from 1 on.
-    evicted: Mutex<HashMap<Owner, u64>>,
+    evicted: Mutex<HashMap<DirectiveOwner, u64>>,
     removed: RemovedRules,
     freed: FreedMemory,
     site_folders: Arc<SiteFolders>,
@@ -61,12 +61,12 @@ pub struct DirectiveCache {
 
 /// The document root whose directives they are, or the site that has a root for each host: a hash
 /// of the path, or of the site's number.
-pub(crate) type Owner = u64;
+pub(crate) type DirectiveOwner = u64;
 
 impl DirectiveCache {
     /// An empty cache for these sites. A `.htaccess` file of more than `most` bytes is a mistake.
     pub fn new(sites: &Sites, most: u64, tell: ReportFlaw) -> DirectiveCache {
-        DirectiveCache::of(Roots::new(sites), most, tell)
+        DirectiveCache::of(SiteRoots::new(sites), most, tell)
     }
 
     /// Lets the directives take a part of `memory`, the bytes that the server may use, if that is
@@ -89,7 +89,7 @@ impl DirectiveCache {
         Arc::clone(&self.site_folders)
     }
 
-    fn of(roots: Roots, most: u64, tell: ReportFlaw) -> DirectiveCache {
+    fn of(roots: SiteRoots, most: u64, tell: ReportFlaw) -> DirectiveCache {
         DirectiveCache {
             roots,
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
@@ -117,7 +117,7 @@ impl DirectiveCache {
     }
 
     /// Returns the owner of directives below a document root.
-    pub(crate) fn owner(&self, root: &[u8]) -> Owner {
+    pub(crate) fn owner(&self, root: &[u8]) -> DirectiveOwner {
         self.roots.owner(root)
     }
 
@@ -143,7 +143,7 @@ impl DirectiveCache {
         scope: u32,
         folder: &[u8],
         content: &[u8],
-        disk: &Disk,
+        disk: &DiskAccess,
     ) -> Option<Arc<Compiled>> {
         let digest = self.digest(content);
         self.find(&key(scope, folder), disk, |entry| entry.digest == digest)
@@ -156,7 +156,7 @@ impl DirectiveCache {
         scope: u32,
         folder: &[u8],
         stat: &Stat,
-        disk: &Disk,
+        disk: &DiskAccess,
     ) -> Option<Arc<Compiled>> {
         self.find(&key(scope, folder), disk, |entry| entry.stat.as_ref() == Some(stat))
     }
@@ -195,7 +195,7 @@ impl DirectiveCache {
             kind: MistakeKind::Refused,
         };
         let mistake = Box::new(mistake);
-        (self.tell)(site, &Flaw::Mistake(mistake.clone()));
+        (self.tell)(site, &DirectiveFlaw::Mistake(mistake.clone()));
         Some(Arc::new(Compiled {
             is_server: false,
             file,
@@ -221,12 +221,12 @@ impl DirectiveCache {
             }
             is_same
         };
-        if let Some(known) = self.find(&key, &Disk::waiting(), is_same) {
+        if let Some(known) = self.find(&key, &DiskAccess::waiting(), is_same) {
             return known;
         }
         // Not under the lock: event loops take it.
         let compiled = Arc::new(compile_asking(content, &context(), &mut |path| {
-            exists(path, &Disk::waiting()).unwrap_or_default()
+            exists(path, &DiskAccess::waiting()).unwrap_or_default()
         }));
         let entry = CachedDirectives {
             owner: self.owner(root),
@@ -242,7 +242,7 @@ impl DirectiveCache {
             self.freed.note();
         }
         if let Some(mistake) = &compiled.mistake {
-            (self.tell)(site, &Flaw::Mistake(mistake.clone()));
+            (self.tell)(site, &DirectiveFlaw::Mistake(mistake.clone()));
         }
         compiled
     }
@@ -262,7 +262,7 @@ impl DirectiveCache {
 
     /// Counts what was removed, and keeps it until [`free_removed`](Self::free_removed). Returns
     /// the weight.
-    fn take_out(&self, removed: Removed) -> usize {
+    fn take_out(&self, removed: RemovedEntries) -> usize {
         let weight = removed.weight;
         self.weight.fetch_sub(weight, Ordering::Relaxed);
         self.removed.add(removed);
@@ -306,7 +306,7 @@ impl DirectiveCache {
     }
 
     /// Makes the threads let go of the owner's rules.
-    fn note_eviction(&self, owner: Owner) {
+    fn note_eviction(&self, owner: DirectiveOwner) {
         let mut evicted = lock(&self.evicted);
         evicted.insert(owner, self.evictions.fetch_add(1, Ordering::Relaxed) + 1);
     }
@@ -317,7 +317,7 @@ impl DirectiveCache {
     }
 
     /// The owners that gave memory after that number of evictions, and the number by now.
-    pub(crate) fn evicted_since(&self, number: u64) -> (HashSet<Owner>, u64) {
+    pub(crate) fn evicted_since(&self, number: u64) -> (HashSet<DirectiveOwner>, u64) {
         let evicted = lock(&self.evicted);
         let later = evicted.iter().filter(|(_, last)| **last > number);
         (later.map(|(owner, _)| *owner).collect(), self.evictions())
@@ -325,14 +325,14 @@ impl DirectiveCache {
 
     /// Evicts entries of an owner that weigh `excess` together, those first that no thread has
     /// asked for since.
-    fn evict(&self, owner: Owner, excess: usize) {
+    fn evict(&self, owner: DirectiveOwner, excess: usize) {
         if excess == 0 {
             return;
         }
         let mut freed = 0;
         for spares_used in [true, false] {
             for shard in &self.shards {
-                let mut removed = Removed::default();
+                let mut removed = RemovedEntries::default();
                 lock(shard).retain(&mut removed, |entry| {
                     let is_kept = freed >= excess
                         || entry.owner != owner
@@ -347,8 +347,8 @@ impl DirectiveCache {
     }
 
     /// The weight of each owner's entries.
-    fn weights(&self) -> HashMap<Owner, usize> {
-        let mut weights: HashMap<Owner, usize> = HashMap::new();
+    fn weights(&self) -> HashMap<DirectiveOwner, usize> {
+        let mut weights: HashMap<DirectiveOwner, usize> = HashMap::new();
         for shard in &self.shards {
             for entry in lock(shard).entries.values() {
                 *weights.entry(entry.owner).or_default() += entry.weight;
@@ -362,7 +362,7 @@ impl DirectiveCache {
     fn find(
         &self,
         key: &[u8],
-        disk: &Disk,
+        disk: &DiskAccess,
         is_wanted: impl FnOnce(&mut CachedDirectives) -> bool,
     ) -> Option<Arc<Compiled>> {
         let compiled = {
@@ -412,12 +412,12 @@ fn key(scope: u32, folder: &[u8]) -> Box<[u8]> {
 
 /// Returns whether every `<IfFile>` would get the same answer again. `false` also where `disk` has
 /// no answer for now: it would have to be waited for, or the links on the way are too long.
-pub(crate) fn still_holds(compiled: &Compiled, disk: &Disk) -> bool {
+pub(crate) fn still_holds(compiled: &Compiled, disk: &DiskAccess) -> bool {
     compiled.asked.iter().all(|(path, there)| exists(path, disk) == Some(*there))
 }
 
 /// Returns whether something is at a path, links followed. `None`: `disk` has no answer for now.
-fn exists(path: &[u8], disk: &Disk) -> Option<bool> {
+fn exists(path: &[u8], disk: &DiskAccess) -> Option<bool> {
     let Ok(path) = CString::new(path) else {
         return Some(false);
     };

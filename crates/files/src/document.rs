@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-use howdah_http::{ResponseHead, Status, Text, date, etag};
+use howdah_http::{ResponseHead, ShortText, Status, date, etag};
 use howdah_site::ContentCoding;
 use howdah_sys::open::Lookup;
 use howdah_sys::stat::Stat;
@@ -30,7 +30,7 @@ pub(crate) struct Document {
     last_modified: [u8; 29],
     /// Whether `last_modified` had to be earlier than `modified`.
     dated: bool,
-    etag: Text,
+    etag: ShortText,
     content_type: &'static str,
     representation: Rc<Representation>,
     /// Beside another form of the same content, and in place of another file.
@@ -175,7 +175,7 @@ impl Document {
         self.content_type
     }
 
-    /// Returns the head of the plain 200 with the compressed content.
+    /// Returns the head of the plain 200, with the digest of the content.
     #[inline]
     pub(crate) fn representation(&self) -> &Rc<Representation> {
         &self.representation
@@ -249,7 +249,7 @@ fn whole_head(content_type: &str, last_modified: &[u8], etag: &[u8]) -> Response
 fn digest(bytes: &[u8]) -> Vec<u8> {
     let mut hasher = foldhash::quality::FixedState::with_seed(0).build_hasher();
     hasher.write(bytes);
-    let mut digest = Text::new();
+    let mut digest = ShortText::new();
     digest.push(b"-");
     digest.push_hexadecimal(hasher.finish() >> 32);
     digest.to_vec()

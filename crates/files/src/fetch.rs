@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 
 use howdah_sys::page_cache;
 
-use crate::answer::{Answer, Asked};
+use crate::answer::{FileAnswer, RequestedPart};
 use crate::body::FileBody;
 
 /// Reads that part of a file, so that it is in the kernel's memory afterwards. Waits for the disk,
@@ -32,13 +32,15 @@ pub fn fetch(file: &File, mut part: Range<u64>, goes_on: impl Fn() -> bool) {
     }
 }
 
-impl Answer {
+impl FileAnswer {
     /// Brings content that is short and in one part into the kernel's memory. Waits for the disk.
     pub fn fetch_short(&self) {
         let body = match &self.asked {
-            Asked::Whole => &self.body,
-            Asked::Part(part) => &part.body,
-            Asked::NotModified | Asked::Parts(_) | Asked::Failed(_) => return,
+            RequestedPart::Whole => &self.body,
+            RequestedPart::Part(part) => &part.body,
+            RequestedPart::NotModified | RequestedPart::Parts(_) | RequestedPart::Failed(_) => {
+                return;
+            }
         };
         if let FileBody::File { file, offset, length } = body
             && *length <= FETCHED as u64

@@ -11,9 +11,9 @@ use howdah_sys::stat::FileType;
 
 use crate::changed_trees::ChangedTrees;
 use crate::directive_cache::DirectiveCache;
-use crate::disk::Disk;
+use crate::disk_access::DiskAccess;
 use crate::limits::StoreLimits;
-use crate::locate::{self, Obstacle, Reading};
+use crate::locate::{self, PathObstacle, ReadAccess};
 use crate::open_root::OpenRoot;
 use crate::watches::{PathChange, WatchPlace, WatchedNames, Watches};
 
@@ -92,8 +92,8 @@ impl Folders {
         &mut self,
         path: &DocumentPath,
         directives: Option<&DirectiveCache>,
-        (disk, now): (&Disk, u64),
-    ) -> (Result<Rc<OpenRoot>, Obstacle>, Option<Rc<OpenRoot>>) {
+        (disk, now): (&DiskAccess, u64),
+    ) -> (Result<Rc<OpenRoot>, PathObstacle>, Option<Rc<OpenRoot>>) {
         let key = (Box::from(path.root().as_os_str().as_bytes()), path.symlinks(), path.scope());
         let mut gone = None;
         if let Some(known) = self.roots.get_mut(&key) {
@@ -139,7 +139,7 @@ impl Folders {
         &mut self,
         root: &Rc<OpenRoot>,
         path: &[u8],
-        asked: (&Disk, u64),
+        asked: (&DiskAccess, u64),
     ) -> Rc<FolderBelow> {
         let mut folder = self.enter(root, b"", true, asked);
         let mut end = 0;
@@ -159,7 +159,7 @@ impl Folders {
         &mut self,
         root: &Rc<OpenRoot>,
         path: &[u8],
-        asked: (&Disk, u64),
+        asked: (&DiskAccess, u64),
     ) -> usize {
         let mut folder = self.enter(root, b"", true, asked);
         let mut deepest = 0;
@@ -227,7 +227,7 @@ impl Folders {
         root: &Rc<OpenRoot>,
         path: &[u8],
         is_way_watched: bool,
-        (disk, now): (&Disk, u64),
+        (disk, now): (&DiskAccess, u64),
     ) -> Rc<FolderBelow> {
         let key = key(root.number(), path);
         if let Some(known) = self.known.get(&key)
@@ -248,12 +248,12 @@ impl Folders {
                 true
             }
             Err(
-                Obstacle::Missing
-                | Obstacle::Forbidden
-                | Obstacle::TooManyNames
-                | Obstacle::OtherSite,
+                PathObstacle::Missing
+                | PathObstacle::Forbidden
+                | PathObstacle::TooManyNames
+                | PathObstacle::OtherSite,
             ) => false,
-            Err(Obstacle::Failed(_) | Obstacle::Postponed) => {
+            Err(PathObstacle::Failed(_) | PathObstacle::Postponed) => {
                 watched = false;
                 is_known = false;
                 false
@@ -272,17 +272,18 @@ impl Folders {
         &mut self,
         root: &OpenRoot,
         path: &[u8],
-        disk: &Disk,
+        disk: &DiskAccess,
         watched: &mut bool,
-    ) -> Result<OwnedFd, Obstacle> {
+    ) -> Result<OwnedFd, PathObstacle> {
         let name = CString::new(if path.is_empty() { b"." } else { path })
-            .map_err(|_| Obstacle::Missing)?;
-        let located = locate::locate(root, &name, Reading::No, disk, &mut |folder, name, path| {
-            *watched = *watched && self.watch_step(root, folder, name, path);
-        })?;
+            .map_err(|_| PathObstacle::Missing)?;
+        let located =
+            locate::locate(root, &name, ReadAccess::No, disk, &mut |folder, name, path| {
+                *watched = *watched && self.watch_step(root, folder, name, path);
+            })?;
         match located.stat.file_type() {
             FileType::Directory => Ok(located.file),
-            _ => Err(Obstacle::Missing),
+            _ => Err(PathObstacle::Missing),
         }
     }
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use howdah_htaccess::host::Probe;
-use howdah_site::{DocumentHost, DocumentLook, DocumentPath, Host, PathKind};
+use howdah_site::{DirectiveHost, DocumentLook, DocumentPath, PathKind, SiteHost};
 
 use crate::media_type::{is_of_scripts, of_extension};
 use crate::store::FileStore;
 
-impl DocumentHost for FileStore {
+impl SiteHost for FileStore {
     #[inline]
     fn kind(&mut self, path: &DocumentPath) -> PathKind {
         match self.place(path) {
@@ -43,7 +43,7 @@ impl DocumentHost for FileStore {
     }
 }
 
-impl Host for FileStore {
+impl DirectiveHost for FileStore {
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
         self.probe_path(path)
     }

@@ -15,7 +15,7 @@ use howdah_site::{DocumentLook, DocumentPath, FileHandle, PathKind, Rules};
 
 use crate::entry::EntryKind;
 use crate::folders::parent;
-use crate::locate::Obstacle;
+use crate::locate::PathObstacle;
 use crate::store::FileStore;
 
 /// The rules that are in force in a folder.
@@ -42,7 +42,7 @@ impl FileStore {
         let stamp = self.stamp();
         let found = match self.place(path) {
             Ok(place) => {
-                self.entries.at(place).map(|entry| (place, entry)).ok_or(Obstacle::Missing)
+                self.entries.at(place).map(|entry| (place, entry)).ok_or(PathObstacle::Missing)
             }
             Err(obstacle) => Err(obstacle),
         };
@@ -211,16 +211,16 @@ impl FileStore {
             Ok(Some(EntryKind::Directives(compiled, _))) => {
                 FolderDirectives::Compiled(Arc::clone(compiled))
             }
-            Ok(Some(EntryKind::Missing)) | Err(Obstacle::Missing) => FolderDirectives::Nothing,
+            Ok(Some(EntryKind::Missing)) | Err(PathObstacle::Missing) => FolderDirectives::Nothing,
             // A folder, a pipe, a file without read permission.
             Ok(_)
             | Err(
-                Obstacle::Forbidden
-                | Obstacle::TooManyNames
-                | Obstacle::OtherSite
-                | Obstacle::Postponed,
+                PathObstacle::Forbidden
+                | PathObstacle::TooManyNames
+                | PathObstacle::OtherSite
+                | PathObstacle::Postponed,
             ) => FolderDirectives::Denied,
-            Err(Obstacle::Failed(error)) => {
+            Err(PathObstacle::Failed(error)) => {
                 self.tell_unreadable(file, &error.to_string());
                 FolderDirectives::Denied
             }

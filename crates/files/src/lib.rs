@@ -1,8 +1,8 @@
 //! Static files: what is at a path, and the answer to a request for it.
 //!
 //! ```text
-//! DocumentPath ── FileStore::look ────> Look       for `site`, which resolves
-//! DocumentPath ── FileStore::answer ──> Answer     head as data, body in memory or in an open file
+//! DocumentPath ── FileStore::look ────> DocumentLook   for `site`, which resolves
+//! DocumentPath ── FileStore::answer ──> Answer         head as data, body in memory or in a file
 //! ```
 //!
 //! A [`FileStore`] belongs to one thread of the front. It keeps what it has opened, and for files
@@ -66,7 +66,8 @@
 //! | rule | a link that stays below the root | a link that leaves it |
 //! |---|---|---|
 //! | `inside` | followed | 403 |
-//! | `owner` | followed | followed if it belongs to root or to the owner of what it leads to, else 403 |
+//! | `owner` | followed | followed if it belongs to root or to the owner of what it leads to, else
+//! 403 |
 //! | `follow` | followed | followed |
 //!
 //! With `owner`, a link that does not belong to root is not followed into a folder of another site
@@ -83,7 +84,7 @@ mod bounded;
 mod changed_trees;
 mod content;
 mod directive_cache;
-mod disk;
+mod disk_access;
 mod document;
 mod entry;
 mod entry_table;
@@ -110,10 +111,12 @@ mod tree;
 mod variants;
 mod watches;
 
-pub use answer::{Answer, AnswerForm, Asked, FilePart, NegotiatedForm, ScriptManner, SentTag};
+pub use answer::{
+    AnswerForm, FileAnswer, FilePart, NegotiatedForm, RequestedPart, ScriptManner, SentTag,
+};
 pub use body::{FileBody, FileChange, Hold, OpenFile};
-pub use bounded::Voided;
-pub use directive_cache::{DirectiveCache, Flaw, ReportFlaw};
+pub use bounded::VoidReasons;
+pub use directive_cache::{DirectiveCache, DirectiveFlaw, ReportFlaw};
 pub use fetch::fetch;
 pub use file_parts::FileParts;
 pub use freed_memory::FreedMemory;
@@ -122,7 +125,7 @@ pub use media_type::media_type;
 pub use named::ListedName;
 pub use passwords::SiteUser;
 pub use representation::{CompressedCache, Representation};
-pub use root_links::{FolderPlace, LinkedPath, foreign_root_link, real_path};
+pub use root_links::{FolderPlace, LinkedPath, real_path};
 pub use site_folders::{RootName, SiteFolders};
 pub use store::{FileStore, StoreFigures};
 pub use system_types::use_system_types;

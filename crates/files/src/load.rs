@@ -14,7 +14,7 @@ use crate::document::Document;
 use crate::entry::{EntryKind, PathEntry, is_settled, now};
 use crate::folders::{parent, with_slash};
 use crate::in_force::RulesInForce;
-use crate::locate::{Located, Obstacle, Reading, locate};
+use crate::locate::{LocatedFile, PathObstacle, ReadAccess, locate};
 use crate::media_type::is_script;
 use crate::open_root::OpenRoot;
 use crate::store::FileStore;
@@ -32,7 +32,7 @@ impl FileStore {
         hash: u64,
         path: &DocumentPath,
         root: &Rc<OpenRoot>,
-    ) -> Result<u32, Obstacle> {
+    ) -> Result<u32, PathObstacle> {
         self.figures.loads += 1;
         let above = parent(path.relative());
         self.make_room_for_folders(above);
@@ -40,16 +40,16 @@ impl FileStore {
         let read = now();
         let mut watched = true;
         let reading = if is_script(path.file_name()) && !path.is_listed() {
-            Reading::No
+            ReadAccess::No
         } else {
-            Reading::Yes
+            ReadAccess::Yes
         };
         let name = path.relative_c_path();
         let located = locate(root, name, reading, &self.disk, &mut |folder, name, path| {
             watched = watched && self.folders.watch_step(root, folder, name, path);
         });
         if self.disk.is_void() {
-            return Err(Obstacle::Postponed);
+            return Err(PathObstacle::Postponed);
         }
         if located.is_ok() && !folder.exists() {
             // The known folders on the way are out of date, and no event reported the change.
@@ -64,7 +64,7 @@ impl FileStore {
         watched = watched && folder.watched;
         let (found, stat) = match located {
             Ok(located) => self.recognise(located, path, reading)?,
-            Err(Obstacle::Missing) if watched => (EntryKind::Missing, None),
+            Err(PathObstacle::Missing) if watched => (EntryKind::Missing, None),
             Err(obstacle) => (self.forbidden_by(obstacle, path)?, None),
         };
         let settled = stat.is_none_or(|stat| is_settled(&stat, read));
@@ -87,11 +87,15 @@ impl FileStore {
     ///
     /// # Errors
     /// The obstacle, where no entry is made: the disk would have to be asked again anyway.
-    fn forbidden_by(&self, obstacle: Obstacle, path: &DocumentPath) -> Result<EntryKind, Obstacle> {
+    fn forbidden_by(
+        &self,
+        obstacle: PathObstacle,
+        path: &DocumentPath,
+    ) -> Result<EntryKind, PathObstacle> {
         match obstacle {
-            Obstacle::Forbidden => self.tell_unreadable(path, "it may not be reached"),
-            Obstacle::TooManyNames => self.tell_too_many_names(path),
-            Obstacle::OtherSite => self.tell_other_site(path),
+            PathObstacle::Forbidden => self.tell_unreadable(path, "it may not be reached"),
+            PathObstacle::TooManyNames => self.tell_too_many_names(path),
+            PathObstacle::OtherSite => self.tell_other_site(path),
             _ => return Err(obstacle),
         }
         Ok(EntryKind::Forbidden)
@@ -99,17 +103,17 @@ impl FileStore {
 
     fn recognise(
         &self,
-        located: Located,
+        located: LocatedFile,
         path: &DocumentPath,
-        reading: Reading,
-    ) -> Result<(EntryKind, Option<Stat>), Obstacle> {
+        reading: ReadAccess,
+    ) -> Result<(EntryKind, Option<Stat>), PathObstacle> {
         let stat = located.stat;
         if path.is_htaccess() && self.reads_htaccess(path) {
             return self.recognise_htaccess(located, path);
         }
         let found = match stat.file_type() {
             FileType::Directory => EntryKind::Directory,
-            FileType::Regular if reading == Reading::No => EntryKind::Script,
+            FileType::Regular if reading == ReadAccess::No => EntryKind::Script,
             FileType::Regular if located.readable => {
                 let name = path.file_name();
                 let (document, stat) = Document::open(
@@ -129,9 +133,9 @@ impl FileStore {
 
     fn recognise_htaccess(
         &self,
-        located: Located,
+        located: LocatedFile,
         path: &DocumentPath,
-    ) -> Result<(EntryKind, Option<Stat>), Obstacle> {
+    ) -> Result<(EntryKind, Option<Stat>), PathObstacle> {
         let stat = located.stat;
         if !located.readable || stat.file_type() != FileType::Regular {
             let is_file = stat.file_type() == FileType::Regular;
@@ -172,10 +176,10 @@ impl FileStore {
     }
 
     /// Returns what an error of reading means.
-    fn failure(&self, error: io::Error) -> Obstacle {
+    fn failure(&self, error: io::Error) -> PathObstacle {
         match error.kind() {
             io::ErrorKind::WouldBlock => self.disk.obstacle(error),
-            _ => Obstacle::Failed(error),
+            _ => PathObstacle::Failed(error),
         }
     }
 
@@ -215,7 +219,7 @@ impl FileStore {
     ///
     /// # Errors
     /// The obstacle on the way to the root.
-    pub(crate) fn root(&mut self, path: &DocumentPath) -> Result<Rc<OpenRoot>, Obstacle> {
+    pub(crate) fn root(&mut self, path: &DocumentPath) -> Result<Rc<OpenRoot>, PathObstacle> {
         let asked = (&self.disk, self.now);
         let (root, gone) = self.folders.root(path, self.directives.as_deref(), asked);
         if let Some(gone) = gone {

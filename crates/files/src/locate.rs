@@ -19,13 +19,13 @@ use howdah_sys::open::errno::{
 use howdah_sys::open::{self, Access, LinkBound, Lookup};
 use howdah_sys::stat::{FileType, Stat};
 
-use crate::disk::Disk;
+use crate::disk_access::DiskAccess;
 use crate::open_root::OpenRoot;
 
 /// Something below a root.
 #[derive(Debug)]
-pub(crate) struct Located {
-    /// The file, open for reading; only a pointer where it is no regular file or [`Reading::No`]
+pub(crate) struct LocatedFile {
+    /// The file, open for reading; only a pointer where it is no regular file or [`ReadAccess::No`]
     /// was asked.
     pub file: OwnedFd,
     pub stat: Stat,
@@ -35,7 +35,7 @@ pub(crate) struct Located {
 
 /// The reason why a path cannot be opened.
 #[derive(Debug)]
-pub(crate) enum Obstacle {
+pub(crate) enum PathObstacle {
     /// Nothing is there.
     Missing,
     /// The path may not be reached.
@@ -53,14 +53,14 @@ pub(crate) enum Obstacle {
 
 /// The wish for a regular file that is open for reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reading {
+pub(crate) enum ReadAccess {
     Yes,
     No,
 }
 
 /// Called where the walk leaves the path because of a link, so that those folders can be watched as
 /// well: with the folder, the name looked up in it, and the path below the root up to the link.
-pub(crate) type Trail<'a> = &'a mut dyn FnMut(BorrowedFd<'_>, &[u8], &[u8]);
+pub(crate) type LinkTrail<'a> = &'a mut dyn FnMut(BorrowedFd<'_>, &[u8], &[u8]);
 
 /// Opens what `path` names below `root`. `path` is normalised; `.` is the root itself.
 ///
@@ -69,17 +69,17 @@ pub(crate) type Trail<'a> = &'a mut dyn FnMut(BorrowedFd<'_>, &[u8], &[u8]);
 pub(crate) fn locate(
     root: &OpenRoot,
     path: &CStr,
-    reading: Reading,
-    disk: &Disk,
-    trail: Trail<'_>,
-) -> Result<Located, Obstacle> {
+    reading: ReadAccess,
+    disk: &DiskAccess,
+    trail: LinkTrail<'_>,
+) -> Result<LocatedFile, PathObstacle> {
     match plain(root, path, reading, disk.lookup()) {
         Err(error) if error.raw_os_error() == Some(ELOOP) => {}
         other => return other.map_err(|error| disk.obstacle(error)),
     }
     for _ in 1..ATTEMPTS {
         match LinkWalk::new(root, path, disk).run(reading, trail) {
-            Err(Obstacle::Failed(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(PathObstacle::Failed(error)) if error.kind() == io::ErrorKind::Interrupted => {}
             other => return other,
         }
     }
@@ -87,12 +87,17 @@ pub(crate) fn locate(
 }
 
 /// For paths without links; else `ELOOP`.
-fn plain(root: &OpenRoot, path: &CStr, reading: Reading, lookup: Lookup) -> io::Result<Located> {
-    if reading == Reading::Yes {
+fn plain(
+    root: &OpenRoot,
+    path: &CStr,
+    reading: ReadAccess,
+    lookup: Lookup,
+) -> io::Result<LocatedFile> {
+    if reading == ReadAccess::Yes {
         match open::beneath(root.folder(), path, Access::Read, lookup) {
             Ok(file) => {
                 let stat = Stat::of(file.as_fd())?;
-                return Ok(Located {
+                return Ok(LocatedFile {
                     file,
                     stat,
                     readable: stat.file_type() == FileType::Regular,
@@ -106,13 +111,13 @@ fn plain(root: &OpenRoot, path: &CStr, reading: Reading, lookup: Lookup) -> io::
     }
     let file = open::beneath(root.folder(), path, Access::Point, lookup)?;
     let stat = Stat::of(file.as_fd())?;
-    Ok(Located { file, stat, readable: false })
+    Ok(LocatedFile { file, stat, readable: false })
 }
 
 /// A walk from the root to what a path names.
 struct LinkWalk<'a> {
     root: &'a OpenRoot,
-    disk: &'a Disk,
+    disk: &'a DiskAccess,
     /// The folders from where the walk began (the root, or `/` after a link that left it) to where
     /// it is.
     folders: Vec<OpenFolder>,
@@ -128,7 +133,7 @@ struct LinkWalk<'a> {
     /// folder of another site, too.
     has_left: bool,
     /// The end of the walk, if that is no folder.
-    end: Option<(CString, Located)>,
+    end: Option<(CString, LocatedFile)>,
 }
 
 struct OpenFolder {
@@ -153,7 +158,7 @@ enum PathStep {
 }
 
 impl<'a> LinkWalk<'a> {
-    fn new(root: &'a OpenRoot, path: &CStr, disk: &'a Disk) -> LinkWalk<'a> {
+    fn new(root: &'a OpenRoot, path: &CStr, disk: &'a DiskAccess) -> LinkWalk<'a> {
         let mut walk = LinkWalk {
             root,
             disk,
@@ -169,7 +174,11 @@ impl<'a> LinkWalk<'a> {
         walk
     }
 
-    fn run(mut self, reading: Reading, trail: Trail<'_>) -> Result<Located, Obstacle> {
+    fn run(
+        mut self,
+        reading: ReadAccess,
+        trail: LinkTrail<'_>,
+    ) -> Result<LocatedFile, PathObstacle> {
         let fd = self.step(self.root.folder(), c".", Access::Folder)?;
         self.enter(fd)?;
         while let Some(step) = self.steps.pop() {
@@ -184,9 +193,9 @@ impl<'a> LinkWalk<'a> {
         self.finish(reading)
     }
 
-    fn name(&mut self, name: Vec<u8>, trail: Trail<'_>) -> Result<(), Obstacle> {
+    fn name(&mut self, name: Vec<u8>, trail: LinkTrail<'_>) -> Result<(), PathObstacle> {
         if self.end.is_some() {
-            return Err(Obstacle::Missing); // a file on the way
+            return Err(PathObstacle::Missing); // a file on the way
         }
         if self.depth == 0 {
             if !self.path.is_empty() {
@@ -198,20 +207,20 @@ impl<'a> LinkWalk<'a> {
         if self.depth > 0 {
             trail(folder, &name, &self.path);
         }
-        let name = CString::new(name).map_err(|_| Obstacle::Missing)?;
+        let name = CString::new(name).map_err(|_| PathObstacle::Missing)?;
         let fd = self.step(folder, &name, Access::Point)?;
         let stat = Stat::of(fd.as_fd())?;
         match stat.file_type() {
             FileType::Directory => self.push_folder(fd, stat, name.into_bytes()),
             FileType::Link => self.follow(&open::link_target(fd.as_fd())?, stat.owner)?,
-            _ => self.end = Some((name, Located { file: fd, stat, readable: false })),
+            _ => self.end = Some((name, LocatedFile { file: fd, stat, readable: false })),
         }
         Ok(())
     }
 
-    fn follow(&mut self, target: &[u8], owner: u32) -> Result<(), Obstacle> {
+    fn follow(&mut self, target: &[u8], owner: u32) -> Result<(), PathObstacle> {
         self.refuse_other_site()?;
-        self.bound.follow(target).map_err(|_| Obstacle::TooManyNames)?;
+        self.bound.follow(target).map_err(|_| PathObstacle::TooManyNames)?;
         self.depth += 1;
         self.steps.push(PathStep::EndOfLink { owner });
         self.push_steps(target);
@@ -220,9 +229,9 @@ impl<'a> LinkWalk<'a> {
 
     /// Goes back to the folder before this one. Above the root there is none, so from there the
     /// walk begins at `/`.
-    fn up(&mut self) -> Result<(), Obstacle> {
+    fn up(&mut self) -> Result<(), PathObstacle> {
         if self.end.is_some() {
-            return Err(Obstacle::Missing);
+            return Err(PathObstacle::Missing);
         }
         if self.folders.len() > 1 {
             self.folders.pop();
@@ -234,9 +243,9 @@ impl<'a> LinkWalk<'a> {
         Ok(())
     }
 
-    fn top(&mut self) -> Result<(), Obstacle> {
+    fn top(&mut self) -> Result<(), PathObstacle> {
         if self.end.is_some() {
-            return Err(Obstacle::Missing);
+            return Err(PathObstacle::Missing);
         }
         self.folders.clear();
         self.enter(open::folder(c"/", Lookup::Full)?)?;
@@ -244,7 +253,7 @@ impl<'a> LinkWalk<'a> {
     }
 
     /// Applies the site's rule at the end of a link.
-    fn end_of_link(&mut self, owner: u32) -> Result<(), Obstacle> {
+    fn end_of_link(&mut self, owner: u32) -> Result<(), PathObstacle> {
         self.depth -= 1;
         let here = self.here()?;
         let target = self.end.as_ref().map_or(&here.stat, |(_, end)| &end.stat);
@@ -260,14 +269,14 @@ impl<'a> LinkWalk<'a> {
                 return self.refuse_other_site();
             }
         };
-        if allowed { Ok(()) } else { Err(Obstacle::Forbidden) }
+        if allowed { Ok(()) } else { Err(PathObstacle::Forbidden) }
     }
 
     /// Refuses a folder of another site to which a link that is not root's has led.
-    fn refuse_other_site(&self) -> Result<(), Obstacle> {
+    fn refuse_other_site(&self) -> Result<(), PathObstacle> {
         let is_outside = self.has_left && !self.here()?.inside;
         match is_outside && self.root.is_closed_to_it(&self.real_path()) {
-            true => Err(Obstacle::OtherSite),
+            true => Err(PathObstacle::OtherSite),
             false => Ok(()),
         }
     }
@@ -285,19 +294,19 @@ impl<'a> LinkWalk<'a> {
         began.components().map(Component::as_os_str).chain(names).collect()
     }
 
-    fn finish(self, reading: Reading) -> Result<Located, Obstacle> {
+    fn finish(self, reading: ReadAccess) -> Result<LocatedFile, PathObstacle> {
         self.refuse_other_site()?;
         let Some(here) = self.folders.into_iter().next_back() else {
-            return Err(Obstacle::Missing);
+            return Err(PathObstacle::Missing);
         };
         let Some((name, pointer)) = self.end else {
-            return Ok(Located {
+            return Ok(LocatedFile {
                 file: here.fd,
                 stat: here.stat,
                 readable: false,
             });
         };
-        if reading == Reading::No || pointer.stat.file_type() != FileType::Regular {
+        if reading == ReadAccess::No || pointer.stat.file_type() != FileType::Regular {
             return Ok(pointer);
         }
         let lookup = self.disk.lookup();
@@ -308,9 +317,9 @@ impl<'a> LinkWalk<'a> {
         let stat = Stat::of(file.as_fd())?;
         if stat.identity() != pointer.stat.identity() {
             // Replaced between the two calls: what was checked is not what was opened.
-            return Err(Obstacle::Failed(io::ErrorKind::Interrupted.into()));
+            return Err(PathObstacle::Failed(io::ErrorKind::Interrupted.into()));
         }
-        Ok(Located { file, stat, readable: true })
+        Ok(LocatedFile { file, stat, readable: true })
     }
 
     fn step(
@@ -318,16 +327,16 @@ impl<'a> LinkWalk<'a> {
         folder: BorrowedFd<'_>,
         name: &CStr,
         access: Access,
-    ) -> Result<OwnedFd, Obstacle> {
+    ) -> Result<OwnedFd, PathObstacle> {
         let opened = open::step(folder, name, access, self.disk.lookup());
         opened.map_err(|error| self.disk.obstacle(error))
     }
 
-    fn here(&self) -> Result<&OpenFolder, Obstacle> {
-        self.folders.last().ok_or(Obstacle::Missing)
+    fn here(&self) -> Result<&OpenFolder, PathObstacle> {
+        self.folders.last().ok_or(PathObstacle::Missing)
     }
 
-    fn enter(&mut self, fd: OwnedFd) -> Result<(), Obstacle> {
+    fn enter(&mut self, fd: OwnedFd) -> Result<(), PathObstacle> {
         let stat = Stat::of(fd.as_fd())?;
         self.push_folder(fd, stat, Vec::new());
         Ok(())
@@ -353,38 +362,40 @@ impl<'a> LinkWalk<'a> {
     }
 }
 
-impl Obstacle {
+impl PathObstacle {
     /// Returns what resolving is told of the path.
     pub(crate) fn kind(&self) -> PathKind {
         match self {
-            Obstacle::Missing => PathKind::Missing,
-            Obstacle::Forbidden
-            | Obstacle::TooManyNames
-            | Obstacle::OtherSite
-            | Obstacle::Postponed => PathKind::Forbidden,
+            PathObstacle::Missing => PathKind::Missing,
+            PathObstacle::Forbidden
+            | PathObstacle::TooManyNames
+            | PathObstacle::OtherSite
+            | PathObstacle::Postponed => PathKind::Forbidden,
             // Then the store is asked for its answer, which is 503: neither 404 nor 403 would be
             // true.
-            Obstacle::Failed(_) => PathKind::File,
+            PathObstacle::Failed(_) => PathKind::File,
         }
     }
 
     /// Returns the status of a request for the path.
     pub(crate) fn status(&self) -> Status {
         match self {
-            Obstacle::Missing => Status::NOT_FOUND,
-            Obstacle::Forbidden | Obstacle::TooManyNames | Obstacle::OtherSite => Status::FORBIDDEN,
-            Obstacle::Postponed => Status::SERVICE_UNAVAILABLE,
-            Obstacle::Failed(_) => Status::SERVICE_UNAVAILABLE,
+            PathObstacle::Missing => Status::NOT_FOUND,
+            PathObstacle::Forbidden | PathObstacle::TooManyNames | PathObstacle::OtherSite => {
+                Status::FORBIDDEN
+            }
+            PathObstacle::Postponed => Status::SERVICE_UNAVAILABLE,
+            PathObstacle::Failed(_) => Status::SERVICE_UNAVAILABLE,
         }
     }
 }
 
-impl From<io::Error> for Obstacle {
-    fn from(error: io::Error) -> Obstacle {
+impl From<io::Error> for PathObstacle {
+    fn from(error: io::Error) -> PathObstacle {
         match error.raw_os_error() {
-            Some(ENOENT | ENOTDIR | ENAMETOOLONG) => Obstacle::Missing,
-            Some(EACCES | EPERM | ELOOP | EXDEV | ENXIO | ENODEV) => Obstacle::Forbidden,
-            _ => Obstacle::Failed(error),
+            Some(ENOENT | ENOTDIR | ENAMETOOLONG) => PathObstacle::Missing,
+            Some(EACCES | EPERM | ELOOP | EXDEV | ENXIO | ENODEV) => PathObstacle::Forbidden,
+            _ => PathObstacle::Failed(error),
         }
     }
 }

@@ -14,7 +14,7 @@ use howdah_sys::stat::{FileType, Stat};
 
 use crate::content;
 use crate::entry::{EntryKind, is_settled, now};
-use crate::locate::{Reading, locate};
+use crate::locate::{ReadAccess, locate};
 use crate::store::FileStore;
 
 /// Files that directives name.
@@ -123,7 +123,8 @@ impl FileStore {
         self.note_unrepeatable();
         let root = self.root(path).ok()?;
         let relative = CString::new(path.relative()).ok()?;
-        let found = locate(&root, &relative, Reading::Yes, &self.disk, &mut |_, _, _| {}).ok()?;
+        let found =
+            locate(&root, &relative, ReadAccess::Yes, &self.disk, &mut |_, _, _| {}).ok()?;
         if !found.readable {
             return None;
         }
@@ -154,7 +155,7 @@ impl FileStore {
         let root = self.root(path).ok()?;
         let open = |path: &[u8]| {
             let path = CString::new(path).ok()?;
-            locate(&root, &path, Reading::No, &self.disk, &mut |_, _, _| {}).ok()
+            locate(&root, &path, ReadAccess::No, &self.disk, &mut |_, _, _| {}).ok()
         };
         let relative = path.relative();
         let found = open(if relative.is_empty() { b"." } else { relative })?;

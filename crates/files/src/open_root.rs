@@ -12,9 +12,9 @@ use howdah_sys::open;
 use howdah_sys::stat::Stat;
 
 use crate::directive_cache::DirectiveCache;
-use crate::disk::Disk;
+use crate::disk_access::DiskAccess;
 use crate::folders::with_slash;
-use crate::locate::Obstacle;
+use crate::locate::PathObstacle;
 use crate::root_links::{self, RootWay};
 use crate::site_folders::SiteFolders;
 
@@ -38,14 +38,14 @@ impl OpenRoot {
     /// Opens the document root of `path`, with its directives and the folders of other sites.
     ///
     /// # Errors
-    /// The obstacle on the way, or [`Obstacle::OtherSite`] where the folder may have been reached
-    /// by a link and is that of another site.
+    /// The obstacle on the way, or [`PathObstacle::OtherSite`] where the folder may have been
+    /// reached by a link and is that of another site.
     pub(crate) fn open(
         number: u32,
         path: &DocumentPath,
         directives: Option<&DirectiveCache>,
-        disk: &Disk,
-    ) -> Result<OpenRoot, Obstacle> {
+        disk: &DiskAccess,
+    ) -> Result<OpenRoot, PathObstacle> {
         let name = path.root();
         let (root, is_of_root) = OpenRoot::by_way(name, path.symlinks(), disk)?;
         let site_folders = directives.map(DirectiveCache::site_folders);
@@ -57,7 +57,7 @@ impl OpenRoot {
             && !is_of_root
             && site_folders.as_ref().is_some_and(is_closed)
         {
-            return Err(Obstacle::OtherSite);
+            return Err(PathObstacle::OtherSite);
         }
         Ok(OpenRoot {
             number,
@@ -79,29 +79,33 @@ impl OpenRoot {
     pub(crate) fn without_directives(
         name: &Path,
         symlinks: Symlinks,
-        disk: &Disk,
-    ) -> Result<OpenRoot, Obstacle> {
+        disk: &DiskAccess,
+    ) -> Result<OpenRoot, PathObstacle> {
         OpenRoot::by_way(name, symlinks, disk).map(|(root, _)| root)
     }
 
     /// Opens as [`OpenRoot::without_directives`] does. Also returns whether each link on the way is
     /// root's.
-    fn by_way(name: &Path, symlinks: Symlinks, disk: &Disk) -> Result<(OpenRoot, bool), Obstacle> {
-        let path = CString::new(name.as_os_str().as_bytes()).map_err(|_| Obstacle::Missing)?;
+    fn by_way(
+        name: &Path,
+        symlinks: Symlinks,
+        disk: &DiskAccess,
+    ) -> Result<(OpenRoot, bool), PathObstacle> {
+        let path = CString::new(name.as_os_str().as_bytes()).map_err(|_| PathObstacle::Missing)?;
         let opened = || {
             let folder =
                 open::folder(&path, disk.lookup()).map_err(|error| disk.obstacle(error))?;
             let stat = Stat::of(folder.as_fd())?;
             let way = root_links::root_way(name, &stat)?;
-            Ok::<_, Obstacle>(way.map(|way| (folder, stat, way)))
+            Ok::<_, PathObstacle>(way.map(|way| (folder, stat, way)))
         };
         // A link may be exchanged meanwhile.
         let mut attempts = (0..ATTEMPTS).map(|_| opened());
         let found = attempts.find(|opened| !matches!(opened, Ok(None)));
-        let (folder, stat, way) = found.transpose()?.flatten().ok_or(Obstacle::Forbidden)?;
+        let (folder, stat, way) = found.transpose()?.flatten().ok_or(PathObstacle::Forbidden)?;
         let RootWay { real, may_lead, is_of_root } = way;
         if symlinks != Symlinks::Follow && !may_lead {
-            return Err(Obstacle::Forbidden);
+            return Err(PathObstacle::Forbidden);
         }
         let root = OpenRoot {
             number: 0,
@@ -164,12 +168,12 @@ impl OpenRoot {
     ///
     /// # Errors
     /// The disk would have to be waited for.
-    pub(crate) fn is_current(&self, disk: &Disk) -> Result<bool, Obstacle> {
+    pub(crate) fn is_current(&self, disk: &DiskAccess) -> Result<bool, PathObstacle> {
         let opened = open::folder(&self.path, disk.lookup());
         let stat = opened.and_then(|folder| Stat::of(folder.as_fd()));
         match stat.map_err(|error| disk.obstacle(error)) {
             Ok(stat) => Ok(stat.identity() == self.identity),
-            Err(Obstacle::Postponed) => Err(Obstacle::Postponed),
+            Err(PathObstacle::Postponed) => Err(PathObstacle::Postponed),
             Err(_) => Ok(false),
         }
     }

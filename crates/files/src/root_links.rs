@@ -29,7 +29,7 @@ pub struct LinkedPath {
     pub laid: PathBuf,
     /// The part of [`LinkedPath::real`] that exists.
     pub known: PathBuf,
-    /// Why the rest is not known; `None` if the whole path exists.
+    /// The reason why the rest is not known. `None`: the whole path exists.
     pub missing: Option<String>,
 }
 
@@ -166,17 +166,6 @@ pub(crate) fn root_way(path: &Path, folder: &Stat) -> io::Result<Option<RootWay>
     }))
 }
 
-/// Returns the link in the document root `path` because of which the site is not served, unless
-/// its links are followed without a condition: one that belongs to none of root, the server's user
-/// and the owner of the folder at the end.
-///
-/// # Errors
-/// Where a part of the path cannot be looked up.
-pub fn foreign_root_link(path: &Path) -> io::Result<Option<PathBuf>> {
-    let walk = walk(path, &mut |_| {})?.complete()?;
-    Ok(walk.foreign_to(walk.here().1.owner))
-}
-
 /// The way of a path through its links. Each step is opened from the folder before it, and no
 /// step through a link: what is exchanged meanwhile leads to no place that was not looked at.
 struct Walk {
@@ -198,7 +187,7 @@ struct LinkOnWay {
     owner: u32,
     /// Its path, and the rest as it is written.
     laid: PathBuf,
-    /// As [`Walk::is_kept`].
+    /// The result of [`Walk::is_kept`].
     is_kept: bool,
 }
 
@@ -388,7 +377,6 @@ mod tests {
         assert_eq!(noted[noted.len() - 2..], [link.clone(), folder.clone()]);
         symlink("circle", place.join("circle")).unwrap();
         assert!(LinkedPath::of(&place.join("circle")).is_err());
-        assert!(foreign_root_link(&place.join("link/no")).is_err());
         if own.owner == 0 {
             lchown(&link, Some(7), None).unwrap();
             for name in ["link", "link/no/such"] {

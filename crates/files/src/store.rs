@@ -10,14 +10,14 @@ use howdah_site::{DocumentPath, FileHandle, MergedCopies};
 use howdah_sys::credentials::{FileRight, Identity};
 use howdah_sys::open::errno::{EMFILE, ENFILE};
 
-use crate::answer::{self, Answer, AnswerForm, ScriptManner};
+use crate::answer::{self, AnswerForm, FileAnswer, ScriptManner};
 use crate::directive_cache::{self, DirectiveCache};
-use crate::disk::Disk;
+use crate::disk_access::DiskAccess;
 use crate::entry::{EntryKind, PathEntry};
 use crate::entry_table::EntryTable;
 use crate::folders::Folders;
 use crate::limits::StoreLimits;
-use crate::locate::{Obstacle, Reading, locate};
+use crate::locate::{PathObstacle, ReadAccess, locate};
 use crate::named::NamedFiles;
 use crate::open_root::OpenRoot;
 
@@ -47,7 +47,7 @@ pub struct FileStore {
     /// Whether a file of directives was not compiled for this reason.
     pub(crate) postponed: Cell<bool>,
     pub(crate) named: NamedFiles,
-    pub(crate) disk: Disk,
+    pub(crate) disk: DiskAccess,
     pub(crate) figures: StoreFigures,
 }
 
@@ -66,7 +66,7 @@ pub struct StoreFigures {
     pub watched: usize,
     /// Entries that merged rules have copied.
     pub copies: usize,
-    /// Look-ups of a path. What is at a path is looked up once for a request.
+    /// Look-ups of a path. A path is looked up once for a request.
     pub lookups: u64,
     /// Entries loaded from the disk.
     pub loads: u64,
@@ -94,7 +94,7 @@ impl FileStore {
             postpones: false,
             postponed: Cell::new(false),
             named: NamedFiles::default(),
-            disk: Disk::waiting(),
+            disk: DiskAccess::waiting(),
             figures: StoreFigures::default(),
         }
     }
@@ -119,9 +119,9 @@ impl FileStore {
     }
 
     /// Notes a file of directives that has to be compiled elsewhere.
-    pub(crate) fn postpone(&self) -> Obstacle {
+    pub(crate) fn postpone(&self) -> PathObstacle {
         self.postponed.set(true);
-        Obstacle::Postponed
+        PathObstacle::Postponed
     }
 
     pub(crate) fn knows_directives(&self) -> bool {
@@ -195,7 +195,8 @@ impl FileStore {
     }
 
     /// Answers `request`, a GET or HEAD, from the file at `path`. `file` is what resolving found
-    /// there, in this request or in an earlier one of the same [epoch](howdah_site::DocumentHost::epoch).
+    /// there, in this request or in an earlier one of the same
+    /// [epoch](howdah_site::SiteHost::epoch).
     ///
     /// # Errors
     /// The status of an error without fields of its own: 403, 404, 405, 503.
@@ -205,7 +206,7 @@ impl FileStore {
         request: &Request,
         path: &DocumentPath,
         file: FileHandle,
-    ) -> Result<Answer, Status> {
+    ) -> Result<FileAnswer, Status> {
         let now = self.now;
         match self.entry(path, file) {
             Ok(PathEntry { kind: EntryKind::File(document), .. }) => {
@@ -221,14 +222,14 @@ impl FileStore {
     /// what filters would make of it.
     ///
     /// # Errors
-    /// As [`answer`](FileStore::answer).
+    /// The errors of [`answer`](FileStore::answer).
     pub fn answer_in_manner(
         &mut self,
         request: &Request,
         path: &DocumentPath,
         file: FileHandle,
         manner: AnswerForm,
-    ) -> Result<Answer, Status> {
+    ) -> Result<FileAnswer, Status> {
         let now = self.now;
         match self.entry(path, file) {
             Ok(PathEntry {
@@ -252,14 +253,14 @@ impl FileStore {
     /// this process may.
     ///
     /// # Errors
-    /// As [`answer`](FileStore::answer).
+    /// The errors of [`answer`](FileStore::answer).
     pub fn answer_for_script(
         &mut self,
         request: &Request,
         path: &DocumentPath,
         reader: Option<&Identity>,
         manner: ScriptManner<'_>,
-    ) -> Result<(ResponseHead, Answer), Status> {
+    ) -> Result<(ResponseHead, FileAnswer), Status> {
         let now = self.now;
         if reader.is_some_and(|reader| !self.may_read(path, reader)) {
             return Err(Status::FORBIDDEN);
@@ -302,12 +303,12 @@ impl FileStore {
         &mut self,
         path: &DocumentPath,
         file: FileHandle,
-    ) -> Result<&PathEntry, Obstacle> {
+    ) -> Result<&PathEntry, PathObstacle> {
         let place = match self.entries.is_at(file.0, path) {
             true => file.0,
             false => self.place(path)?,
         };
-        self.entries.at(place).map(|entry| &*entry).ok_or(Obstacle::Missing)
+        self.entries.at(place).map(|entry| &*entry).ok_or(PathObstacle::Missing)
     }
 
     /// Returns the place of the entry for `path`, which agrees with the disk. Finding an entry
@@ -317,7 +318,7 @@ impl FileStore {
     /// # Errors
     /// The obstacle, where the path has no entry: see [`load`](FileStore::load).
     #[inline]
-    pub(crate) fn place(&mut self, path: &DocumentPath) -> Result<u32, Obstacle> {
+    pub(crate) fn place(&mut self, path: &DocumentPath) -> Result<u32, PathObstacle> {
         self.figures.lookups += 1;
         let hash = self.entries.hash(path);
         match self.entries.find(hash, path) {
@@ -338,7 +339,12 @@ impl FileStore {
 
     /// Asks the disk about the known entry, or loads a new one.
     #[cold]
-    fn ask(&mut self, hash: u64, path: &DocumentPath, known: Option<u32>) -> Result<u32, Obstacle> {
+    fn ask(
+        &mut self,
+        hash: u64,
+        path: &DocumentPath,
+        known: Option<u32>,
+    ) -> Result<u32, PathObstacle> {
         let found = self.ask_disk(hash, path, known);
         let place = found.as_ref().ok().copied();
         if !place
@@ -355,10 +361,10 @@ impl FileStore {
         hash: u64,
         path: &DocumentPath,
         known: Option<u32>,
-    ) -> Result<u32, Obstacle> {
+    ) -> Result<u32, PathObstacle> {
         // The evaluation is void already, and is repeated where the disk can be waited for.
         if self.disk.is_void() {
-            return Err(Obstacle::Postponed);
+            return Err(PathObstacle::Postponed);
         }
         let root = self.root(path)?;
         if let Some(place) = known
@@ -368,12 +374,12 @@ impl FileStore {
                 return Ok(place);
             }
             if self.disk.is_void() {
-                return Err(Obstacle::Postponed);
+                return Err(PathObstacle::Postponed);
             }
             self.entries.remove(place);
         }
         match self.load(hash, path, &root) {
-            Err(Obstacle::Failed(error))
+            Err(PathObstacle::Failed(error))
                 if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) =>
             {
                 self.entries.close_files();
@@ -407,15 +413,15 @@ impl FileStore {
             return false;
         }
         let path = entry.path.relative_c_path();
-        let holds = match locate(root, path, Reading::No, &self.disk, &mut |_, _, _| {}) {
+        let holds = match locate(root, path, ReadAccess::No, &self.disk, &mut |_, _, _| {}) {
             Ok(located) => entry.stat == Some(located.stat),
-            Err(Obstacle::Missing) => matches!(entry.kind, EntryKind::Missing),
-            Err(Obstacle::Forbidden | Obstacle::TooManyNames | Obstacle::OtherSite) => {
+            Err(PathObstacle::Missing) => matches!(entry.kind, EntryKind::Missing),
+            Err(PathObstacle::Forbidden | PathObstacle::TooManyNames | PathObstacle::OtherSite) => {
                 matches!(entry.kind, EntryKind::Forbidden) && entry.stat.is_none()
             }
             // The disk cannot be asked just now. A watched entry is valid without that.
-            Err(Obstacle::Failed(_)) => entry.watched,
-            Err(Obstacle::Postponed) => false,
+            Err(PathObstacle::Failed(_)) => entry.watched,
+            Err(PathObstacle::Postponed) => false,
         };
         if holds {
             entry.checked = now;

@@ -11,8 +11,8 @@ use howdah_sys::open::Lookup;
 use howdah_sys::stat::FileType;
 
 use crate::content;
-use crate::disk::Disk;
-use crate::locate::{Located, Obstacle, Reading, locate};
+use crate::disk_access::DiskAccess;
+use crate::locate::{LocatedFile, PathObstacle, ReadAccess, locate};
 use crate::open_root::OpenRoot;
 
 /// A document root with the rule of its site for symbolic links. A link that the rule
@@ -20,7 +20,7 @@ use crate::open_root::OpenRoot;
 #[derive(Debug)]
 pub struct DocumentTree {
     root: OpenRoot,
-    disk: Disk,
+    disk: DiskAccess,
 }
 
 /// An open folder of a tree.
@@ -34,7 +34,7 @@ pub struct TreeFolder {
 impl DocumentTree {
     /// Opens a document root. `None`: it cannot be opened, or the rule forbids a link in its path.
     pub fn open(root: &Path, symlinks: Symlinks) -> Option<DocumentTree> {
-        let disk = Disk::waiting();
+        let disk = DiskAccess::waiting();
         let root = OpenRoot::without_directives(root, symlinks, &disk).ok()?;
         Some(DocumentTree { root, disk })
     }
@@ -42,14 +42,14 @@ impl DocumentTree {
     /// Opens a folder. `relative` is its path below the root, without a slash at either end. `None`
     /// where there is none, and where the rule forbids it.
     pub fn folder(&self, relative: &[u8]) -> Option<TreeFolder> {
-        let Located { file, stat, .. } = self.locate(relative, Reading::No).ok()?;
+        let LocatedFile { file, stat, .. } = self.locate(relative, ReadAccess::No).ok()?;
         let is_folder = stat.file_type() == FileType::Directory;
         is_folder.then_some(TreeFolder { file, identity: stat.identity() })
     }
 
     /// Returns whether something is at `relative`, be it forbidden.
     pub fn has(&self, relative: &[u8]) -> bool {
-        !matches!(self.locate(relative, Reading::No), Err(Obstacle::Missing))
+        !matches!(self.locate(relative, ReadAccess::No), Err(PathObstacle::Missing))
     }
 
     /// Returns the content of a file of at most `most` bytes.
@@ -58,20 +58,21 @@ impl DocumentTree {
     /// The reason why the server would not read it.
     pub fn read(&self, relative: &[u8], most: u64) -> Result<Vec<u8>, String> {
         let cannot = |why: &dyn std::fmt::Display| format!("it cannot be read: {why}");
-        let located = self.locate(relative, Reading::Yes).map_err(|obstacle| match obstacle {
-            Obstacle::Missing => cannot(&"it is gone, or a link leads nowhere"),
-            Obstacle::Forbidden => {
-                "the site's rule for symbolic links, or a permission, forbids it".to_owned()
-            }
-            Obstacle::TooManyNames => {
-                cannot(&"the symbolic links on the way are too many or too long")
-            }
-            Obstacle::OtherSite => {
-                "a symbolic link on the way leads into a folder of another site".to_owned()
-            }
-            Obstacle::Failed(error) => cannot(&error),
-            Obstacle::Postponed => cannot(&"the disk does not answer"),
-        })?;
+        let located =
+            self.locate(relative, ReadAccess::Yes).map_err(|obstacle| match obstacle {
+                PathObstacle::Missing => cannot(&"it is gone, or a link leads nowhere"),
+                PathObstacle::Forbidden => {
+                    "the site's rule for symbolic links, or a permission, forbids it".to_owned()
+                }
+                PathObstacle::TooManyNames => {
+                    cannot(&"the symbolic links on the way are too many or too long")
+                }
+                PathObstacle::OtherSite => {
+                    "a symbolic link on the way leads into a folder of another site".to_owned()
+                }
+                PathObstacle::Failed(error) => cannot(&error),
+                PathObstacle::Postponed => cannot(&"the disk does not answer"),
+            })?;
         if located.stat.file_type() != FileType::Regular {
             return Err("it is not a regular file".to_owned());
         }
@@ -86,9 +87,9 @@ impl DocumentTree {
         })
     }
 
-    fn locate(&self, relative: &[u8], reading: Reading) -> Result<Located, Obstacle> {
+    fn locate(&self, relative: &[u8], reading: ReadAccess) -> Result<LocatedFile, PathObstacle> {
         let path = if relative.is_empty() { b"." } else { relative };
-        let path = CString::new(path).map_err(|_| Obstacle::Missing)?;
+        let path = CString::new(path).map_err(|_| PathObstacle::Missing)?;
         locate(&self.root, &path, reading, &self.disk, &mut |_, _, _| {})
     }
 }

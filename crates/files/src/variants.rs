@@ -1,6 +1,6 @@
 //! The files that hold the content of another one in a content coding, such as `page.html.gz`.
 
-use howdah_site::{ContentCoding, DocumentHost, DocumentPath, FileHandle};
+use howdah_site::{ContentCoding, DocumentPath, FileHandle, SiteHost};
 
 use crate::entry::{EntryKind, PathEntry};
 use crate::store::FileStore;
@@ -41,7 +41,7 @@ pub struct CodedFile {
 impl FileStore {
     /// Returns the files that can be sent in place of the one at `path`, for those of `codings`
     /// that have one: a file that is not older. `variant` gives the path for a coding, `None` where
-    /// such a file is never sent. Within an [epoch](DocumentHost::epoch) each path is looked up
+    /// such a file is never sent. Within an [epoch](SiteHost::epoch) each path is looked up
     /// once; the document remembers the result.
     pub fn variants(
         &mut self,

@@ -5,7 +5,7 @@ mod support;
 
 use howdah_files::StoreLimits;
 use howdah_http::{Method, Status};
-use howdah_site::{DocumentHost, FileHandle, PathKind};
+use howdah_site::{FileHandle, PathKind, SiteHost};
 use support::{Counter, Folder, Seen, age};
 
 #[test]

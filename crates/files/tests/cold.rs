@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use howdah_files::{FileBody, FileStore, StoreLimits};
 use howdah_htaccess::host::ProbeKind;
 use howdah_http::{Method, Request};
-use howdah_site::{DocumentHost, FileHandle, Host, PathKind};
+use howdah_site::{DirectiveHost, FileHandle, PathKind, SiteHost};
 use howdah_sys::open::{self, Lookup};
 use howdah_sys::page_cache;
 

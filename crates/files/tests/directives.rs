@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use howdah_config::Config;
 use howdah_files::{DirectiveCache, FileStore, StoreLimits};
 use howdah_htaccess::Compiled;
-use howdah_site::{DocumentHost, DocumentLook, PathKind, Rules, Sites};
+use howdah_site::{DocumentLook, PathKind, Rules, SiteHost, Sites};
 use support::{Counter, Folder, age};
 
 /// A store that knows of directives, and what was told of them.

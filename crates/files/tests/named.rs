@@ -8,7 +8,7 @@ use std::path::Path;
 
 use howdah_files::FileStore;
 use howdah_htaccess::host::{Probe, ProbeKind};
-use howdah_site::{DocumentHost, Host, PathKind};
+use howdah_site::{DirectiveHost, PathKind, SiteHost};
 use howdah_sys::open::Lookup;
 use support::{Counter, Folder, age};
 

@@ -6,7 +6,7 @@ use std::fs;
 
 use howdah_config::ContentCoding::{self, Brotli, Gzip, Zstandard};
 use howdah_files::StoreLimits;
-use howdah_site::DocumentHost;
+use howdah_site::SiteHost;
 use support::{Counter, Folder, age};
 
 /// The codings of the variants of `page.html`, of those in `codings` whose paths are served.

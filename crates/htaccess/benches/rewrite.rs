@@ -10,8 +10,8 @@ use std::time::Instant;
 use howdah_htaccess::modules::{alias, rewrite};
 use howdah_htaccess::transaction::FileKind;
 use howdah_htaccess::{
-    ClientRequest, CompileContext, DirectiveSettings, EvaluationContext, Host, RequestState,
-    Transaction, compile,
+    ClientRequest, CompileContext, DirectiveHost, DirectiveSettings, EvaluationContext,
+    RequestState, Transaction, compile,
 };
 use howdah_http::Request;
 
@@ -114,10 +114,10 @@ fn measure(name: &str, path: &str, found: FileKind, evaluate: impl Fn(&mut Trans
 /// A compile context that asks nothing of the disk: the file of the URL is known.
 struct Nothing;
 
-impl Host for Nothing {}
+impl DirectiveHost for Nothing {}
 
 impl EvaluationContext for Nothing {
-    fn host(&mut self) -> &mut dyn Host {
+    fn host(&mut self) -> &mut dyn DirectiveHost {
         self
     }
 }

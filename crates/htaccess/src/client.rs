@@ -113,7 +113,7 @@ impl<'r> ClientRequest<'r> {
     }
 
     /// Records that a question is asked whose answer holds for this request only, and returns the
-    /// right to ask it ([`Host`](crate::Host)).
+    /// right to ask it ([`DirectiveHost`](crate::DirectiveHost)).
     #[inline]
     pub fn depends_on_everything(&self) -> Unrepeatable {
         if let Some(reads) = self.reads {
@@ -290,7 +290,8 @@ impl PropertyValues {
 /// request.
 const MOST_FIELDS: usize = 8;
 
-/// The longest field, in bytes, that is kept to be compared.
+/// The longest field, in bytes, that is kept to be compared. A request whose directives read a
+/// longer one is evaluated each time.
 const LONGEST: usize = 512;
 
 /// Fields that identify a user: they are not kept, since no other user sends the same.

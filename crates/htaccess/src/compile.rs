@@ -40,7 +40,8 @@ pub struct Compiled {
     pub asked: Vec<(Box<[u8]>, bool)>,
 }
 
-/// The remarks that are kept of a file; there are files with tens of thousands of lines.
+/// The remarks that are kept of a file; there are files with tens of thousands of lines. Further
+/// remarks are left out.
 pub const MOST_REMARKS: usize = 1000;
 
 /// Compiles a file of directives. For `<IfFile>`, no file exists.

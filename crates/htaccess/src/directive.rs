@@ -67,7 +67,7 @@ impl Arguments {
 /// The support that Howdah has for a directive, as the manual and `check` show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {
-    /// As in Apache.
+    /// The effect is Apache's.
     Full,
     /// With the difference that is named.
     Differs(&'static str),

@@ -2,17 +2,17 @@
 
 use howdah_http::{Fields, Status};
 
-use crate::host::{Host, Probe, ProbeKind};
+use crate::host::{DirectiveHost, Probe, ProbeKind};
 use crate::transaction::Transaction;
 
-/// The evaluation of one request, as its directives see it: the way to the [`Host`], what is known
-/// of the request's own files, and sub-requests.
+/// The evaluation of one request, as its directives see it: the way to the [`DirectiveHost`], what
+/// is known of the request's own files, and sub-requests.
 pub trait EvaluationContext {
     /// Returns the host of the evaluation.
-    fn host(&mut self) -> &mut dyn Host;
+    fn host(&mut self) -> &mut dyn DirectiveHost;
 
     /// Returns what is at an absolute path, links followed; `None` if nothing is there. Cheaper
-    /// than [`Host::probe`] below the document root.
+    /// than [`DirectiveHost::probe`] below the document root.
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
         self.host().probe(path)
     }

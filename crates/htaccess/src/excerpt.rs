@@ -16,7 +16,7 @@ pub(crate) struct Excerpt<'s> {
     starts: Vec<usize>,
 }
 
-/// The bytes of a line that are shown at most.
+/// The bytes of a line that are shown at most. The rest is left out.
 const LONGEST_SHOWN: usize = 400;
 
 impl<'s> Excerpt<'s> {

@@ -131,7 +131,7 @@ impl Expression {
     /// Returns the value of the string expression.
     ///
     /// # Errors
-    /// As for [`holds`](Expression::holds).
+    /// The errors of [`holds`](Expression::holds).
     pub fn render(
         &self,
         transaction: &mut Transaction<'_>,

@@ -15,7 +15,7 @@ use crate::client::Unrepeatable;
 /// other answer holds for one request only: these methods take an [`Unrepeatable`], which
 /// [`ClientRequest::depends_on_everything`](crate::ClientRequest::depends_on_everything) gives to
 /// callers that have noted so.
-pub trait Host {
+pub trait DirectiveHost {
     /// Returns what is at an absolute path, links followed. `None`: nothing is there, or it cannot
     /// be looked up.
     fn probe(&mut self, _path: &[u8]) -> Option<Probe> {
@@ -37,7 +37,7 @@ pub trait Host {
     /// Returns the content of a file of passwords or groups (AuthUserFile, AuthGroupFile).
     ///
     /// # Errors
-    /// As [`read`](Self::read), or the file is another site's.
+    /// The file cannot be read, or is another site's.
     fn read_passwords(&mut self, path: &[u8]) -> Result<Arc<[u8]>, PasswordFileError> {
         self.read(path).ok_or(PasswordFileError::Unreadable)
     }

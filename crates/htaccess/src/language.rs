@@ -79,7 +79,8 @@ pub struct SyntaxError {
 /// a `.htaccess` holds. A longer line is a mistake.
 pub const LONGEST_LINE: usize = 8192;
 
-/// The depth to which sections may be nested; Apache has no limit but its stack.
+/// The depth to which sections may be nested. A deeper section is a mistake. Apache has no limit
+/// but its stack.
 pub const DEEPEST: usize = 100;
 
 /// Reads a file.

@@ -2,9 +2,9 @@
 //! result.
 //!
 //! ```text
-//! bytes ── language ──> items ── compile, registry ──> Compiled     settings, sections, mistakes
-//! Settings of the folders on the way ── merge ───────> Settings     in force for a file
-//! Transaction + Settings ── modules, phases, response ──> Transaction     changed, or an answer
+//! bytes ── language ──> items ── compile, registry ──> Compiled   settings, sections, mistakes
+//! DirectiveSettings of the folders on the way ── merge ──> DirectiveSettings   in force for a file
+//! Transaction + DirectiveSettings ── modules, phases, response ──> Transaction, or an answer
 //! ```
 //!
 //! The crate does no I/O and asks no clock. It asks the caller, through [`EvaluationContext`], for
@@ -16,7 +16,7 @@
 //!
 //! ```text
 //! leaves          work, language, pattern, mistake, merge, network, fields, number, escape …
-//! the request     client, transaction, context, variables, expression
+//! the request     client, transaction, evaluation_context, variables, expression
 //! a directive     overrides, scope, directive
 //! modules::…      one each; a module names no other module
 //! the list        modules, and what is generated from it: settings, registry
@@ -73,10 +73,10 @@ pub mod work;
 pub use client::{ClientRequest, PropertyValues, RequestReads, Unrepeatable};
 pub use compile::{Compiled, compile};
 pub use evaluation_context::EvaluationContext;
-pub use host::Host;
+pub use host::DirectiveHost;
 pub use mistake::{Complaint, DirectivePlace, Mistake, MistakeKind, Severity};
 pub use scope::CompileContext;
 pub use settings::DirectiveSettings;
-pub use transaction::{NoRoom, RequestState, Transaction};
+pub use transaction::{NoVariableRoom, RequestState, Transaction};
 pub use variables::{SERVER_ADMIN, SERVER_SOFTWARE};
 pub use work::{Exhausted, Meter, WorkBudget};

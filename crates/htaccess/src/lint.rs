@@ -72,7 +72,7 @@ pub fn protects(
 /// A file of directives, as flat lists.
 #[derive(Debug)]
 struct LintedFile<'f> {
-    uses: Vec<Use<'f>>,
+    uses: Vec<DirectiveUse<'f>>,
     /// The scopes; the first is the file itself.
     scopes: Vec<LintedScope<'f>>,
     context: &'f CompileContext,
@@ -80,7 +80,7 @@ struct LintedFile<'f> {
 
 /// A directive that is in force.
 #[derive(Debug)]
-struct Use<'f> {
+struct DirectiveUse<'f> {
     item: &'f Item,
     /// The name in small letters.
     name: String,
@@ -129,7 +129,7 @@ impl<'f> LintedFile<'f> {
             match &item.items {
                 None => {
                     let words = words(&item.raw).into_iter().map(|word| word.text).collect();
-                    self.uses.push(Use { item, name, words, scope });
+                    self.uses.push(DirectiveUse { item, name, words, scope });
                 }
                 Some(inner) => {
                     let arguments = item.raw.strip_suffix(b">").unwrap_or(&item.raw);
@@ -148,7 +148,7 @@ impl<'f> LintedFile<'f> {
     }
 
     /// Returns the directives of that name, which is in small letters.
-    fn named<'s>(&'s self, name: &'static str) -> impl Iterator<Item = &'s Use<'f>> {
+    fn named<'s>(&'s self, name: &'static str) -> impl Iterator<Item = &'s DirectiveUse<'f>> {
         self.uses.iter().filter(move |directive| directive.name == name)
     }
 
@@ -162,12 +162,12 @@ impl<'f> LintedFile<'f> {
     }
 
     /// Returns whether the directive applies to all files of the folder, and to all requests.
-    fn is_for_all(&self, directive: &Use<'_>) -> bool {
+    fn is_for_all(&self, directive: &DirectiveUse<'_>) -> bool {
         self.around(directive.scope).next().is_none()
     }
 }
 
-impl Use<'_> {
+impl DirectiveUse<'_> {
     /// Returns a word, empty where there is none.
     fn word(&self, index: usize) -> &[u8] {
         self.words.get(index).map_or(b"", Vec::as_slice)

@@ -12,8 +12,8 @@ pub trait ModuleConfig: Merge {
     /// Makes what the first request would have to wait for.
     fn prepare(&self) {}
 
-    /// Returns how many entries [`merge`](Merge::merge) copies of these two configurations. What
-    /// the result shares with them, such as lists of redirects, does not count.
+    /// Returns how many entries [`merge`](Merge::merge) copies of these two configurations. Parts
+    /// that the result shares with them, such as lists of redirects, do not count.
     fn copied(_base: &Self, _add: &Self) -> usize {
         0
     }

@@ -7,7 +7,7 @@ use howdah_http::Request;
 
 use crate::client::Unrepeatable;
 use crate::evaluation_context::EvaluationContext;
-use crate::host::{Host, PasswordVerdict, Probe, ProbeKind};
+use crate::host::{DirectiveHost, PasswordVerdict, Probe, ProbeKind};
 use crate::mistake::Complaint;
 use crate::transaction::Transaction;
 use crate::{ClientRequest, DirectiveSettings, RequestState};
@@ -75,12 +75,12 @@ pub(crate) struct Nowhere {
 }
 
 impl EvaluationContext for Nowhere {
-    fn host(&mut self) -> &mut dyn Host {
+    fn host(&mut self) -> &mut dyn DirectiveHost {
         self
     }
 }
 
-impl Host for Nowhere {
+impl DirectiveHost for Nowhere {
     /// The n-th file has n bytes.
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
         let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();

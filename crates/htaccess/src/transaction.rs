@@ -115,17 +115,17 @@ pub enum Denial {
 /// Variables or notes would take more memory than those of a request may. The request is answered
 /// with 500.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoRoom;
+pub struct NoVariableRoom;
 
-impl NoRoom {
+impl NoVariableRoom {
     /// The message for the error log.
     pub const MESSAGE: &str = "the variables and notes of this request become longer than 192 KiB \
                                together, with 32 bytes for each";
 }
 
-impl fmt::Display for NoRoom {
+impl fmt::Display for NoVariableRoom {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(NoRoom::MESSAGE)
+        formatter.write_str(NoVariableRoom::MESSAGE)
     }
 }
 
@@ -135,10 +135,14 @@ impl RequestState {
     ///
     /// # Errors
     /// There is none.
-    pub fn room_for(&self, more: usize) -> Result<(), NoRoom> {
+    pub fn room_for(&self, more: usize) -> Result<(), NoVariableRoom> {
         let states = successors(Some(self), |state| state.previous.as_deref());
         let held: usize = states.map(|state| state.env.size() + state.notes.size()).sum();
-        if held + more <= MOST_SET { Ok(()) } else { Err(NoRoom) }
+        if held + more <= MOST_SET {
+            Ok(())
+        } else {
+            Err(NoVariableRoom)
+        }
     }
 
     /// Returns about how many bytes of memory the state takes, with the requests that led to it.
@@ -258,7 +262,7 @@ impl<'r> Transaction<'r> {
     ///
     /// # Errors
     /// There is no room for it.
-    pub fn set_variable(&mut self, name: &[u8], value: &[u8]) -> Result<(), NoRoom> {
+    pub fn set_variable(&mut self, name: &[u8], value: &[u8]) -> Result<(), NoVariableRoom> {
         let compared = 2 * work::comparing(self.state.env.len(), name);
         if self.client.meter().spend(compared + work::bytes(value.len())).is_ok() {
             self.state.room_for(Fields::size_of_line(name, value))?;

@@ -2,7 +2,7 @@
 
 use crate::{
     Fields, Method, date,
-    etag::{self, Tag},
+    etag::{self, EntityTag},
     scan,
 };
 
@@ -17,7 +17,7 @@ pub struct Validators<'a> {
 
 /// The result of a request's preconditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub enum PreconditionOutcome {
     /// There are none, or they hold: the method is performed.
     Proceed,
     /// 304: the client's copy is current.
@@ -35,26 +35,26 @@ pub fn decide(
     fields: &Fields,
     current: Option<&Validators<'_>>,
     now: u64,
-) -> Decision {
+) -> PreconditionOutcome {
     let conditions = ConditionalFields::of(fields);
     let reads = matches!(method, Method::Get | Method::Head);
     if conditions.if_match {
         if !matches(fields, b"if-match", current, |ours, theirs| ours.strong_eq(theirs)) {
-            return Decision::PreconditionFailed;
+            return PreconditionOutcome::PreconditionFailed;
         }
     } else if let Some(since) = conditions.if_unmodified_since.and_then(date::parse)
         && current
             .and_then(|current| current.last_modified)
             .is_some_and(|modified| modified > since)
     {
-        return Decision::PreconditionFailed;
+        return PreconditionOutcome::PreconditionFailed;
     }
     if conditions.if_none_match {
         return match matches(fields, b"if-none-match", current, |ours, theirs| ours.weak_eq(theirs))
         {
-            false => Decision::Proceed,
-            true if reads => Decision::NotModified,
-            true => Decision::PreconditionFailed,
+            false => PreconditionOutcome::Proceed,
+            true if reads => PreconditionOutcome::NotModified,
+            true => PreconditionOutcome::PreconditionFailed,
         };
     }
     if reads
@@ -64,9 +64,9 @@ pub fn decide(
             .and_then(|current| current.last_modified)
             .is_some_and(|modified| modified <= since)
     {
-        return Decision::NotModified;
+        return PreconditionOutcome::NotModified;
     }
-    Decision::Proceed
+    PreconditionOutcome::Proceed
 }
 
 /// Returns whether Range may be answered: there is no If-Range, or it names exactly the current
@@ -80,10 +80,11 @@ pub fn range_applies(fields: &Fields, current: &Validators<'_>, now: u64) -> boo
     if values.next().is_some() {
         return false;
     }
-    match Tag::parse(value) {
-        Some(tag) => {
-            current.etag.and_then(Tag::parse).is_some_and(|current| current.strong_eq(&tag))
-        }
+    match EntityTag::parse(value) {
+        Some(tag) => current
+            .etag
+            .and_then(EntityTag::parse)
+            .is_some_and(|current| current.strong_eq(&tag)),
         None => {
             date::parse(value).is_some_and(|date| current.last_modified == Some(date) && date < now)
         }
@@ -127,10 +128,10 @@ fn matches(
     fields: &Fields,
     name: &[u8],
     current: Option<&Validators<'_>>,
-    equal: fn(&Tag<'_>, &Tag<'_>) -> bool,
+    equal: fn(&EntityTag<'_>, &EntityTag<'_>) -> bool,
 ) -> bool {
     let Some(current) = current else { return false };
-    let tag = current.etag.and_then(Tag::parse);
+    let tag = current.etag.and_then(EntityTag::parse);
     fields.values(name).any(|value| {
         scan::trim(value) == b"*"
             || tag.is_some_and(|tag| etag::list(value).any(|listed| equal(&tag, &listed)))
@@ -139,7 +140,7 @@ fn matches(
 
 #[cfg(test)]
 mod tests {
-    use super::{Decision::*, *};
+    use super::{PreconditionOutcome::*, *};
     use crate::fields::tests::fields;
 
     const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
@@ -160,7 +161,7 @@ mod tests {
 
     #[test]
     fn decisions_about_what_exists() {
-        type Row = (Method, &'static [(&'static str, &'static str)], Decision);
+        type Row = (Method, &'static [(&'static str, &'static str)], PreconditionOutcome);
         let table: [Row; 37] = [
             (Method::Get, &[], Proceed),
             // §13.1.2

@@ -3,7 +3,7 @@
 use crate::{Fields, members};
 
 /// Names that a message's Connection may list. Each field of a forwarded message is compared with
-/// all of them; real messages have up to three.
+/// all of them; real messages have up to three. A message with more is refused.
 const MOST_NAMES: usize = 64;
 
 /// The names in a message's Connection fields. Fields with these names end at this hop.

@@ -1,19 +1,19 @@
 //! Entity tags (RFC 9110 §8.8.3).
 
-use crate::Text;
+use crate::ShortText;
 
 /// A parsed entity tag: the bytes between the quotes, and whether `W/` was before them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tag<'a> {
+pub struct EntityTag<'a> {
     /// Whether the tag is weak: two representations mean the same, but their bytes may differ.
     pub weak: bool,
     /// The bytes between the quotes.
     pub opaque: &'a [u8],
 }
 
-impl<'a> Tag<'a> {
+impl<'a> EntityTag<'a> {
     /// Reads exactly one tag, quotes included. `None` if the text is anything else.
-    pub fn parse(text: &'a [u8]) -> Option<Tag<'a>> {
+    pub fn parse(text: &'a [u8]) -> Option<EntityTag<'a>> {
         match take(text)? {
             (tag, []) => Some(tag),
             _ => None,
@@ -22,12 +22,12 @@ impl<'a> Tag<'a> {
 
     /// Returns whether the tags are equal and neither is weak (RFC 9110 §8.8.3.2), as ranges and
     /// If-Match need.
-    pub fn strong_eq(&self, other: &Tag<'_>) -> bool {
+    pub fn strong_eq(&self, other: &EntityTag<'_>) -> bool {
         !self.weak && !other.weak && self.opaque == other.opaque
     }
 
     /// Returns whether the tags are equal, weak or not, as If-None-Match needs.
-    pub fn weak_eq(&self, other: &Tag<'_>) -> bool {
+    pub fn weak_eq(&self, other: &EntityTag<'_>) -> bool {
         self.opaque == other.opaque
     }
 }
@@ -36,8 +36,8 @@ impl<'a> Tag<'a> {
 /// both in hexadecimal, followed by `variant` (letters and hyphens, such as `-gz`; empty for the
 /// file itself). The tag is strong: a file system that keeps nanoseconds changes it with every
 /// write.
-pub fn of_file(length: u64, modified: u64, nanoseconds: u32, variant: &[u8]) -> Text {
-    let mut text = Text::new();
+pub fn of_file(length: u64, modified: u64, nanoseconds: u32, variant: &[u8]) -> ShortText {
+    let mut text = ShortText::new();
     text.push(b"\"");
     text.push_hexadecimal(length);
     text.push(b"-");
@@ -51,7 +51,7 @@ pub fn of_file(length: u64, modified: u64, nanoseconds: u32, variant: &[u8]) -> 
 
 /// Returns the tags of an If-Match or If-None-Match value that is not `*`. Ends at the first that
 /// is malformed.
-pub fn list(value: &[u8]) -> impl Iterator<Item = Tag<'_>> {
+pub fn list(value: &[u8]) -> impl Iterator<Item = EntityTag<'_>> {
     let mut rest = value;
     std::iter::from_fn(move || {
         while let [b' ' | b'\t' | b',', behind @ ..] = rest {
@@ -67,7 +67,7 @@ pub fn list(value: &[u8]) -> impl Iterator<Item = Tag<'_>> {
 }
 
 /// Returns the tag at the beginning of `text` and the rest of the text.
-fn take(text: &[u8]) -> Option<(Tag<'_>, &[u8])> {
+fn take(text: &[u8]) -> Option<(EntityTag<'_>, &[u8])> {
     let (weak, quoted) = match text {
         [b'W', b'/', rest @ ..] => (true, rest),
         _ => (false, text),
@@ -77,7 +77,7 @@ fn take(text: &[u8]) -> Option<(Tag<'_>, &[u8])> {
     };
     let end = inner.iter().position(|byte| !matches!(byte, 0x21 | 0x23..=0x7e | 0x80..))?;
     match inner[end] {
-        b'"' => Some((Tag { weak, opaque: &inner[..end] }, &inner[end + 1..])),
+        b'"' => Some((EntityTag { weak, opaque: &inner[..end] }, &inner[end + 1..])),
         _ => None,
     }
 }
@@ -88,8 +88,8 @@ mod tests {
 
     #[test]
     fn one_tag() {
-        let tag = |weak, opaque| Some(Tag { weak, opaque });
-        let table: [(&str, Option<Tag<'_>>); 11] = [
+        let tag = |weak, opaque| Some(EntityTag { weak, opaque });
+        let table: [(&str, Option<EntityTag<'_>>); 11] = [
             ("\"\"", tag(false, b"")),
             ("\"xyzzy\"", tag(false, b"xyzzy")),
             ("W/\"a,b\"", tag(true, b"a,b")),
@@ -103,7 +103,7 @@ mod tests {
             ("\"x\"\"", None),
         ];
         for (text, expected) in table {
-            assert_eq!(Tag::parse(text.as_bytes()), expected, "{text}");
+            assert_eq!(EntityTag::parse(text.as_bytes()), expected, "{text}");
         }
     }
 
@@ -138,7 +138,8 @@ mod tests {
             ("\"1\"", "\"1\"", true, true),
         ];
         for (a, b, strong, weak) in table {
-            let (a, b) = (Tag::parse(a.as_bytes()).unwrap(), Tag::parse(b.as_bytes()).unwrap());
+            let (a, b) =
+                (EntityTag::parse(a.as_bytes()).unwrap(), EntityTag::parse(b.as_bytes()).unwrap());
             assert_eq!((a.strong_eq(&b), a.weak_eq(&b)), (strong, weak), "{a:?} {b:?}");
         }
     }
@@ -154,7 +155,7 @@ mod tests {
             of_file(u64::MAX, u64::MAX, 999_999_999, b"-br"),
         ];
         for (index, tag) in tags.iter().enumerate() {
-            assert!(Tag::parse(tag).is_some_and(|tag| !tag.weak), "{tag:?}");
+            assert!(EntityTag::parse(tag).is_some_and(|tag| !tag.weak), "{tag:?}");
             assert!(!tags[..index].contains(tag));
         }
         assert_eq!(&*of_file(12, 1, 0, b""), b"\"c-3b9aca00\"");

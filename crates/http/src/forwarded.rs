@@ -10,7 +10,7 @@ use crate::scan::{self, decimal, is_token, is_white, trim};
 
 /// A client or a proxy, as a proxy names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Node {
+pub enum ForwardedNode {
     /// An address, and the port where it is given.
     Address(IpAddr, Option<u16>),
     /// `unknown`, or a name that the proxy has made up (`_hidden`).
@@ -19,7 +19,7 @@ pub enum Node {
 
 /// An element of Forwarded: what one proxy says. Parameters with other names are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Element<'v> {
+pub struct ForwardedElement<'v> {
     /// `for`: the node that made the request to the proxy.
     pub node: Option<Cow<'v, [u8]>>,
     /// `proto`: the scheme of that request.
@@ -28,16 +28,16 @@ pub struct Element<'v> {
     pub host: Option<Cow<'v, [u8]>>,
 }
 
-impl Node {
+impl ForwardedNode {
     /// Reads a node (RFC 7239 §6): `192.0.2.1`, `192.0.2.1:80`, `[2001:db8::1]`,
     /// `[2001:db8::1]:80`, `unknown` and `_name`. X-Forwarded-For has IPv6 addresses without
     /// brackets as well.
     ///
     /// # Errors
     /// The text is none of these.
-    pub fn read(text: &[u8]) -> Result<Node, &'static str> {
+    pub fn read(text: &[u8]) -> Result<ForwardedNode, &'static str> {
         if let Some(address) = address(text) {
-            return Ok(Node::Address(address, None));
+            return Ok(ForwardedNode::Address(address, None));
         }
         let (name, port) = match text {
             [b'[', ..] => {
@@ -59,12 +59,12 @@ impl Node {
             [b'[', inner @ .., b']'] => {
                 let text = std::str::from_utf8(inner).map_err(|_| NO_ADDRESS)?;
                 let address = text.parse::<Ipv6Addr>().map_err(|_| NO_ADDRESS)?;
-                Ok(Node::Address(address.to_canonical(), port))
+                Ok(ForwardedNode::Address(address.to_canonical(), port))
             }
-            [b'_', hidden @ ..] if is_obfuscated(hidden) => Ok(Node::Hidden),
-            _ if name.eq_ignore_ascii_case(b"unknown") => Ok(Node::Hidden),
+            [b'_', hidden @ ..] if is_obfuscated(hidden) => Ok(ForwardedNode::Hidden),
+            _ if name.eq_ignore_ascii_case(b"unknown") => Ok(ForwardedNode::Hidden),
             _ => match address(name) {
-                Some(address) => Ok(Node::Address(address, port)),
+                Some(address) => Ok(ForwardedNode::Address(address, port)),
                 None => Err(NO_ADDRESS),
             },
         }
@@ -98,10 +98,13 @@ const MOST_PARAMETERS: usize = 16;
 ///
 /// # Errors
 /// The line is malformed: no grammar tells which parts of it a proxy has written.
-pub fn elements<'v>(value: &'v [u8], elements: &mut Vec<Element<'v>>) -> Result<(), &'static str> {
+pub fn elements<'v>(
+    value: &'v [u8],
+    elements: &mut Vec<ForwardedElement<'v>>,
+) -> Result<(), &'static str> {
     let mut rest = value;
     loop {
-        let mut element = Element::default();
+        let mut element = ForwardedElement::default();
         let mut seen: Vec<&[u8]> = Vec::new();
         // RFC 7239 §4: element = [ pair ] *( ";" [ pair ] ); lists may have empty members.
         loop {
@@ -133,7 +136,7 @@ pub fn elements<'v>(value: &'v [u8], elements: &mut Vec<Element<'v>>) -> Result<
     }
 }
 
-impl<'v> Element<'v> {
+impl<'v> ForwardedElement<'v> {
     fn note(&mut self, name: &[u8], value: Cow<'v, [u8]>) {
         let place = match name.len() {
             3 if name.eq_ignore_ascii_case(b"for") => &mut self.node,
@@ -235,10 +238,10 @@ mod tests {
             ("_a.b-c_d:_e", None),
         ];
         for (text, expected) in rows {
-            let expected = expected.map_or(Node::Hidden, |(address, port)| {
-                Node::Address(address.parse().unwrap(), port)
+            let expected = expected.map_or(ForwardedNode::Hidden, |(address, port)| {
+                ForwardedNode::Address(address.parse().unwrap(), port)
             });
-            assert_eq!(Node::read(text.as_bytes()), Ok(expected), "{text}");
+            assert_eq!(ForwardedNode::read(text.as_bytes()), Ok(expected), "{text}");
         }
         for text in [
             "",
@@ -267,7 +270,7 @@ mod tests {
             "192.0.2.1:_",
             "\u{661}92.0.2.1",
         ] {
-            assert!(Node::read(text.as_bytes()).is_err(), "{text}");
+            assert!(ForwardedNode::read(text.as_bytes()).is_err(), "{text}");
         }
     }
 
@@ -278,7 +281,7 @@ mod tests {
             part.as_ref()
                 .map_or("-".into(), |part| String::from_utf8_lossy(part).into_owned())
         };
-        let shown = |element: &Element<'_>| {
+        let shown = |element: &ForwardedElement<'_>| {
             [&element.node, &element.proto, &element.host].map(text).join(" ")
         };
         Ok(found.iter().map(shown).collect())

@@ -122,7 +122,7 @@ struct HeadLines {
 
 /// The name of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LineName {
+enum FieldNameKind {
     Usual,
     /// The index in [`PSEUDO_FIELDS`].
     Pseudo(usize),
@@ -157,30 +157,30 @@ impl HeadLines {
                     let value = reader.at;
                     let is_websocket = reader.string(7)?.is(&WEBSOCKET);
                     lines.note(name);
-                    if is_websocket && name == LineName::Pseudo(PSEUDO_FIELDS.len() - 1) {
+                    if is_websocket && name == FieldNameKind::Pseudo(PSEUDO_FIELDS.len() - 1) {
                         lines.websocket = Some(value..reader.at);
                     }
                 }
                 // The same two with the entries behind the base.
                 3 => {
                     reader.integer(4)?;
-                    lines.note(LineName::Usual);
+                    lines.note(FieldNameKind::Usual);
                 }
                 _ => {
                     reader.integer(3)?;
                     reader.string(7)?;
-                    lines.note(LineName::Usual);
+                    lines.note(FieldNameKind::Usual);
                 }
             }
         }
         Some(lines)
     }
 
-    fn note(&mut self, name: LineName) {
+    fn note(&mut self, name: FieldNameKind) {
         match name {
-            LineName::Usual => self.has_usual = true,
-            LineName::OtherPseudo => self.is_malformed = true,
-            LineName::Pseudo(number) => {
+            FieldNameKind::Usual => self.has_usual = true,
+            FieldNameKind::OtherPseudo => self.is_malformed = true,
+            FieldNameKind::Pseudo(number) => {
                 self.is_malformed |= self.has_usual || self.seen & (1 << number) != 0;
                 self.seen |= 1 << number;
             }
@@ -190,33 +190,33 @@ impl HeadLines {
 
 /// Returns the name of an entry. The dynamic table is not in use, and a library refuses its
 /// entries.
-fn name_in_table(index: usize, is_static: bool) -> LineName {
+fn name_in_table(index: usize, is_static: bool) -> FieldNameKind {
     match index {
-        _ if !is_static => LineName::Usual,
-        0 => LineName::Pseudo(0),
-        1 => LineName::Pseudo(1),
-        15..=21 => LineName::Pseudo(2),
-        22 | 23 => LineName::Pseudo(3),
+        _ if !is_static => FieldNameKind::Usual,
+        0 => FieldNameKind::Pseudo(0),
+        1 => FieldNameKind::Pseudo(1),
+        15..=21 => FieldNameKind::Pseudo(2),
+        22 | 23 => FieldNameKind::Pseudo(3),
         // :status
-        24..=28 | 63..=71 => LineName::OtherPseudo,
-        _ => LineName::Usual,
+        24..=28 | 63..=71 => FieldNameKind::OtherPseudo,
+        _ => FieldNameKind::Usual,
     }
 }
 
 /// A string of a field section.
-struct Literal<'b> {
+struct StringLiteral<'b> {
     bytes: &'b [u8],
     is_coded: bool,
 }
 
-impl Literal<'_> {
+impl StringLiteral<'_> {
     fn is(&self, word: &HeadText) -> bool {
         self.bytes == if self.is_coded { word.coded } else { word.plain }
     }
 
-    fn name(&self) -> LineName {
+    fn name(&self) -> FieldNameKind {
         if let Some(number) = PSEUDO_FIELDS.iter().position(|name| self.is(name)) {
-            return LineName::Pseudo(number);
+            return FieldNameKind::Pseudo(number);
         }
         let is_pseudo = match (self.bytes.first(), self.is_coded) {
             // The seven bits of a colon.
@@ -224,9 +224,9 @@ impl Literal<'_> {
             (first, _) => first == Some(&b':'),
         };
         if is_pseudo {
-            LineName::OtherPseudo
+            FieldNameKind::OtherPseudo
         } else {
-            LineName::Usual
+            FieldNameKind::Usual
         }
     }
 }
@@ -262,12 +262,12 @@ impl<'b> HeadReader<'b> {
     }
 
     /// A string whose length has a prefix of `bits` bits (RFC 9204 §4.1.2).
-    fn string(&mut self, bits: u32) -> Option<Literal<'b>> {
+    fn string(&mut self, bits: u32) -> Option<StringLiteral<'b>> {
         let is_coded = self.bytes.get(self.at)? & (1 << bits) != 0;
         let length = self.integer(bits)?;
         let bytes = self.bytes.get(self.at..self.at.checked_add(length)?)?;
         self.at += length;
-        Some(Literal { bytes, is_coded })
+        Some(StringLiteral { bytes, is_coded })
     }
 }
 

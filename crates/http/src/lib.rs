@@ -52,6 +52,6 @@ pub use response::{BadField, ResponseHead};
 pub use scan::{is_field_value, is_token};
 pub use shared_head::SharedHead;
 pub use status::Status;
-pub use text::Text;
+pub use text::ShortText;
 pub use tls::{CertificateVariables, ScriptVariables, Tls, hexadecimal};
 pub use version::{Scheme, Version};

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     Content, Fields, Limits, Method, Refusal, Request, ResponseHead, Status, Version,
-    conditional::{self, Decision, Validators},
+    conditional::{self, PreconditionOutcome, Validators},
     date, etag,
     h1::{self, ChunkedDecoder, Framing, HeadProgress},
     range::{self, Multipart, Ranges, Span},
@@ -47,21 +47,21 @@ pub fn proxy_protocol(data: &[u8]) {
 /// Checks that fields of proxies are read as they were meant: a node that was read is written and
 /// read again, and no element of Forwarded holds more than the line.
 pub fn forwarded(data: &[u8]) {
-    use crate::forwarded::{Element, Node, elements, members_from_the_end};
-    if let Ok(Node::Address(address, port)) = Node::read(data) {
+    use crate::forwarded::{ForwardedElement, ForwardedNode, elements, members_from_the_end};
+    if let Ok(ForwardedNode::Address(address, port)) = ForwardedNode::read(data) {
         assert!(address == address.to_canonical() && port != Some(0));
         let end = port.map_or_else(
             || address.to_string(),
             |port| std::net::SocketAddr::new(address, port).to_string(),
         );
-        assert_eq!(Node::read(end.as_bytes()), Ok(Node::Address(address, port)));
+        assert_eq!(ForwardedNode::read(end.as_bytes()), Ok(ForwardedNode::Address(address, port)));
     }
     let lines: Vec<&[u8]> = data.split(|&byte| byte == b'\n').collect();
     let mut members: Vec<&[u8]> = members_from_the_end(&lines).collect();
     members.reverse();
     let forwards: Vec<&[u8]> = lines.iter().flat_map(|line| crate::members(line)).collect();
     assert_eq!(members, forwards);
-    let mut found: Vec<Element<'_>> = Vec::new();
+    let mut found: Vec<ForwardedElement<'_>> = Vec::new();
     if elements(data, &mut found).is_ok() {
         let parts = found.iter().flat_map(|element| [&element.node, &element.proto, &element.host]);
         let held: usize = parts.flatten().map(|part| part.len()).sum();
@@ -325,14 +325,15 @@ pub fn conditional(data: &[u8]) {
             // No date in the past of that time is as late as the modification.
             if !fields.contains(b"if-none-match") {
                 let early = conditional::decide(&method, &fields, current, 0);
-                assert_ne!(early, Decision::NotModified);
+                assert_ne!(early, PreconditionOutcome::NotModified);
             }
             assert!(
-                decision != Decision::NotModified || (method != Method::Put && current.is_some())
+                decision != PreconditionOutcome::NotModified
+                    || (method != Method::Put && current.is_some())
             );
             if fields.contains(b"if-match") {
                 assert_eq!(decision, without(b"if-unmodified-since"));
-                assert!(current.is_some() || decision == Decision::PreconditionFailed);
+                assert!(current.is_some() || decision == PreconditionOutcome::PreconditionFailed);
             }
             if fields.contains(b"if-none-match") {
                 assert_eq!(decision, without(b"if-modified-since"));
@@ -353,7 +354,7 @@ fn listed_tags(value: &[u8]) {
     for tag in etag::list(value) {
         let prefix: &[u8] = if tag.weak { b"W/\"" } else { b"\"" };
         let text = [prefix, tag.opaque, b"\""].concat();
-        assert_eq!(etag::Tag::parse(&text), Some(tag));
+        assert_eq!(etag::EntityTag::parse(&text), Some(tag));
         assert!(value.windows(text.len()).any(|window| window == text));
     }
 }

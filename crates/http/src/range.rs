@@ -1,6 +1,6 @@
 //! Range requests (RFC 9110 §14) over a representation of known length.
 
-use crate::{Fields, Method, Text, members, scan};
+use crate::{Fields, Method, ShortText, members, scan};
 
 /// The bytes that a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,8 +92,8 @@ fn spans(set: &[u8], length: u64) -> Option<Vec<Span>> {
 }
 
 /// The value of Content-Range for one run: `bytes 0-499/1234`.
-pub fn content_range(span: Span, length: u64) -> Text {
-    let mut text = Text::new();
+pub fn content_range(span: Span, length: u64) -> ShortText {
+    let mut text = ShortText::new();
     text.push(b"bytes ");
     text.push_decimal(span.first);
     text.push(b"-");
@@ -104,8 +104,8 @@ pub fn content_range(span: Span, length: u64) -> Text {
 }
 
 /// The value of Content-Range in a 416: `bytes */1234`.
-pub fn unsatisfied_content_range(length: u64) -> Text {
-    let mut text = Text::new();
+pub fn unsatisfied_content_range(length: u64) -> ShortText {
+    let mut text = ShortText::new();
     text.push(b"bytes */");
     text.push_decimal(length);
     text
@@ -140,7 +140,7 @@ impl Multipart {
     /// `None` where a response with the whole would state none. `token` makes the boundary; the
     /// content should not contain it, so it should be a random number.
     pub fn plan(spans: &[Span], length: u64, media_type: Option<&[u8]>, token: u64) -> Multipart {
-        let mut boundary = Text::new();
+        let mut boundary = ShortText::new();
         boundary.push(b"howdah-");
         boundary.push_hexadecimal(token);
         let parts: Vec<RangePart> = spans

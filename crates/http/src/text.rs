@@ -2,26 +2,29 @@
 
 use std::{fmt, ops::Deref};
 
-/// A short text of at most [`Text::CAPACITY`] bytes. A longer one is cut, which never happens to a
-/// text made in this crate.
+/// A short text of at most [`ShortText::CAPACITY`] bytes. A longer one is cut, which never happens
+/// to a text made in this crate.
 #[derive(Clone, Copy)]
-pub struct Text {
-    bytes: [u8; Text::CAPACITY],
+pub struct ShortText {
+    bytes: [u8; ShortText::CAPACITY],
     length: u8,
 }
 
-impl Text {
+impl ShortText {
     /// Room for the longest one made here, a Content-Range of three 20-digit numbers.
     pub const CAPACITY: usize = 72;
 
     /// Returns an empty text.
-    pub const fn new() -> Text {
-        Text { bytes: [0; Text::CAPACITY], length: 0 }
+    pub const fn new() -> ShortText {
+        ShortText {
+            bytes: [0; ShortText::CAPACITY],
+            length: 0,
+        }
     }
 
     /// Returns `number` in decimal, such as a Content-Length.
-    pub fn decimal(number: u64) -> Text {
-        let mut text = Text::new();
+    pub fn decimal(number: u64) -> ShortText {
+        let mut text = ShortText::new();
         text.push_decimal(number);
         text
     }
@@ -29,7 +32,7 @@ impl Text {
     /// Appends bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         let start = self.length as usize;
-        let end = Text::CAPACITY.min(start + bytes.len());
+        let end = ShortText::CAPACITY.min(start + bytes.len());
         self.bytes[start..end].copy_from_slice(&bytes[..end - start]);
         self.length = end as u8;
     }
@@ -47,13 +50,13 @@ impl Text {
     }
 }
 
-impl Default for Text {
-    fn default() -> Text {
-        Text::new()
+impl Default for ShortText {
+    fn default() -> ShortText {
+        ShortText::new()
     }
 }
 
-impl Deref for Text {
+impl Deref for ShortText {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -61,15 +64,15 @@ impl Deref for Text {
     }
 }
 
-impl PartialEq for Text {
-    fn eq(&self, other: &Text) -> bool {
+impl PartialEq for ShortText {
+    fn eq(&self, other: &ShortText) -> bool {
         **self == **other
     }
 }
 
-impl Eq for Text {}
+impl Eq for ShortText {}
 
-impl fmt::Debug for Text {
+impl fmt::Debug for ShortText {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{:?}", String::from_utf8_lossy(self))
     }
@@ -110,8 +113,8 @@ mod tests {
     #[test]
     fn numbers() {
         for number in [0, 1, 9, 10, 255, 4096, u64::from(u32::MAX), u64::MAX] {
-            assert_eq!(*Text::decimal(number), *number.to_string().into_bytes());
-            let mut text = Text::new();
+            assert_eq!(*ShortText::decimal(number), *number.to_string().into_bytes());
+            let mut text = ShortText::new();
             text.push_hexadecimal(number);
             assert_eq!(*text, *format!("{number:x}").into_bytes());
         }
@@ -119,10 +122,10 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_cut() {
-        let mut text = Text::new();
+        let mut text = ShortText::new();
         text.push(&[b'a'; 70]);
         text.push(b"bcde");
-        assert_eq!(text.len(), Text::CAPACITY);
+        assert_eq!(text.len(), ShortText::CAPACITY);
         assert!(text.ends_with(b"abc"));
     }
 }

@@ -31,7 +31,7 @@ fn serve(request: &mut Request, head: &mut ResponseHead, out: &mut Vec<u8>, limi
     };
     assert_eq!(
         conditional::decide(&request.method, &request.fields, Some(&current), 0),
-        conditional::Decision::Proceed
+        conditional::PreconditionOutcome::Proceed
     );
     assert!(conditional::range_applies(&request.fields, &current, 0));
     assert!(matches!(range::requested(&Method::Get, &request.fields, 1000), range::Ranges::One(_)));

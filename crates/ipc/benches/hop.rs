@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use howdah_ipc::Geometry;
-use howdah_ipc::front::Front;
+use howdah_ipc::front::FrontRegion;
 use support::driver::Driver;
 use support::process::Children;
 use support::{Extra, Order};
@@ -35,7 +35,7 @@ fn main() {
 /// Requests answered per second.
 fn rate(size: u32, in_flight: usize, duration: Duration) -> f64 {
     let geometry = Geometry { slots: 64, ..Geometry::for_pool(1, 1) };
-    let (front, attach) = Front::create(geometry).unwrap();
+    let (front, attach) = FrontRegion::create(geometry).unwrap();
     let _worker = Children::fork(attach);
     let lost = Mutex::default();
     let mut driver = Driver::new(&front, 0, &lost);

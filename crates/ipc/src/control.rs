@@ -16,7 +16,7 @@ use crate::layout::Geometry;
 use crate::packet::{PacketReader, PacketWriter, malformed};
 use crate::worker_set::WorkerSet;
 
-/// Largest number of bytes in one message.
+/// Largest number of bytes in one message. The receiver takes a longer one for malformed.
 pub const MOST_BYTES: usize = 256 * 1024;
 
 /// A number of the sources that both sides of the shared memory have to be built from.
@@ -58,7 +58,7 @@ pub enum ToZygote {
     /// comes with it has the list of scripts that opcache gets before PHP is ready; see
     /// [`ToZygote::ListScripts`].
     Settings(Box<PoolSettings>),
-    /// From the front: some of a region's descriptors; see [`Attach`].
+    /// From the front: some of a region's descriptors; see [`AttachMessage`].
     Attach {
         /// Sizes of the region.
         geometry: Geometry,
@@ -81,7 +81,7 @@ pub enum ToZygote {
     Stop,
     /// From the front: clean a slot that no worker uses. The zygote answers with
     /// [`FromZygote::Cleaned`].
-    Clean(Cleaning),
+    Clean(SlotCleaning),
     /// From the supervisor: write the paths of the scripts that opcache has to the descriptor that
     /// comes with this message, those that were used most first, each with a NUL at its end.
     ListScripts,
@@ -98,7 +98,7 @@ pub enum ToZygote {
 /// processes of the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "the slot stays unusable until the zygote has cleaned it"]
-pub struct Cleaning {
+pub struct SlotCleaning {
     /// Index of the slot. The zygote closes the descriptors that are left in the slot's socket.
     pub slot: u64,
     /// The memory of the slot's ring behind this number of bytes is released to the kernel.
@@ -162,14 +162,14 @@ pub struct OpcacheWarmup {
 /// A region and all of its descriptors: the memory file, one doorbell per front thread, one socket
 /// per slot.
 #[derive(Debug)]
-pub struct Attach {
+pub struct AttachMessage {
     /// Sizes of the region.
     pub geometry: Geometry,
     /// All descriptors, in the order given above.
     pub descriptors: Vec<OwnedFd>,
 }
 
-impl Attach {
+impl AttachMessage {
     /// Sends the region and its descriptors, in as many packets as the kernel's limit requires.
     /// Never waits.
     ///
@@ -208,7 +208,7 @@ impl ToZygote {
                 PacketWriter::of_kind(4).number(*worker).number(*pid).number(*signal)
             }
             ToZygote::Stop => PacketWriter::of_kind(5),
-            ToZygote::Clean(Cleaning { slot, kept }) => {
+            ToZygote::Clean(SlotCleaning { slot, kept }) => {
                 PacketWriter::of_kind(6).number(*slot).number(*kept)
             }
             ToZygote::ListScripts => PacketWriter::of_kind(7),
@@ -253,7 +253,7 @@ impl ToZygote {
                 signal: input.number()?,
             },
             5 => ToZygote::Stop,
-            6 => ToZygote::Clean(Cleaning {
+            6 => ToZygote::Clean(SlotCleaning {
                 slot: input.number()?,
                 kept: input.number()?,
             }),
@@ -372,7 +372,7 @@ mod tests {
             ToZygote::Keep([0, 2, 900].into_iter().collect()),
             ToZygote::Kill { worker: 1, pid: 2, signal: 9 },
             ToZygote::Stop,
-            ToZygote::Clean(Cleaning { slot: 3, kept: 65_536 }),
+            ToZygote::Clean(SlotCleaning { slot: 3, kept: 65_536 }),
             ToZygote::ListScripts,
             ToZygote::CompileScripts,
             ToZygote::ForkTwin,

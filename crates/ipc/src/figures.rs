@@ -104,7 +104,7 @@ pub struct RequestSummary {
     pub content_length: u64,
 }
 
-/// Bytes of a text in a [`RequestSummary`].
+/// Bytes of a text in a [`RequestSummary`]. The rest is left out.
 pub const LONGEST_TEXT: usize = 2048;
 /// Bytes of a request area that are read for a [`RequestSummary`]: the first three texts, unless
 /// they are very long.

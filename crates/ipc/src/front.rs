@@ -18,7 +18,7 @@ use howdah_sys::seqpacket::SeqPacket;
 use howdah_sys::usage;
 
 use crate::Corrupt;
-use crate::control::{Attach, Cleaning};
+use crate::control::{AttachMessage, SlotCleaning};
 use crate::layout::{Geometry, SlotPhase};
 use crate::queue::Producer;
 use crate::region::Region;
@@ -29,7 +29,7 @@ pub use signs::SignsOfLife;
 
 /// The front's side of a region, shared by all of its threads.
 #[derive(Debug)]
-pub struct Front {
+pub struct FrontRegion {
     region: Region,
     /// One doorbell per front thread. The event loop watches it. The front never reads or writes
     /// it, because the pool has the same open file.
@@ -70,11 +70,12 @@ struct SlotEntry {
     cleaning: bool,
     /// Bytes of the ring that were written to since the ring was last trimmed.
     touched: u64,
-    /// The slot was used since the last call of [`Front::trim`].
+    /// The slot was used since the last call of [`FrontRegion::trim`].
     used: bool,
 }
 
-/// A slot that is checked out: the right to use it. Only [`Front::release`] gives the slot back.
+/// A slot that is checked out: the right to use it. Only [`FrontRegion::release`] gives the slot
+/// back.
 #[derive(Debug)]
 #[must_use = "a slot that is dropped is lost to its pool"]
 pub struct Slot {
@@ -82,7 +83,7 @@ pub struct Slot {
     generation: u32,
     /// Bytes of the ring that were given back to the worker.
     consumed: u64,
-    /// Bytes that the worker had written into the ring at the last [`Front::slot_status`].
+    /// Bytes that the worker had written into the ring at the last [`FrontRegion::slot_status`].
     written: u64,
     /// Time at which the request was queued, in nanoseconds; before that, the time from which on it
     /// has waited for the slot, or 0.
@@ -121,8 +122,8 @@ impl Slot {
         self.consumed
     }
 
-    /// Bytes that the worker had written at the last [`Front::slot_status`], counted from the start
-    /// of the response.
+    /// Bytes that the worker had written at the last [`FrontRegion::slot_status`], counted from the
+    /// start of the response.
     pub fn written(&self) -> u64 {
         self.written
     }
@@ -156,12 +157,12 @@ pub enum SubmitError {
     Io(io::Error),
 }
 
-impl Front {
+impl FrontRegion {
     /// Creates the region of a new pool, and the message that lets its zygote attach to the region.
     ///
     /// # Errors
     /// The memory file, a doorbell or a socket could not be created.
-    pub fn create(geometry: Geometry) -> io::Result<(Front, Attach)> {
+    pub fn create(geometry: Geometry) -> io::Result<(FrontRegion, AttachMessage)> {
         let (region, file) = Region::create(geometry)?;
         let mut descriptors = vec![file];
         let mut bells = Vec::with_capacity(geometry.threads);
@@ -183,14 +184,14 @@ impl Front {
             free: (0..geometry.slots as u16).rev().collect(),
             slots: vec![SlotEntry::default(); geometry.slots],
         });
-        let front = Front {
+        let front = FrontRegion {
             region,
             bells,
             body_sockets,
             present: AtomicUsize::new(0),
             state,
         };
-        Ok((front, Attach { geometry, descriptors }))
+        Ok((front, AttachMessage { geometry, descriptors }))
     }
 
     /// The sizes of this region.
@@ -222,7 +223,7 @@ impl Front {
         })
     }
 
-    /// Returns whether [`Front::checkout`] has a slot.
+    /// Returns whether [`FrontRegion::checkout`] has a slot.
     pub fn has_free_slots(&self) -> bool {
         !self.state().free.is_empty()
     }
@@ -231,9 +232,10 @@ impl Front {
     /// slot was never submitted, was cancelled, is Done, or its worker is dead.
     ///
     /// `Some` if no worker may have taken the request's body: the zygote must clean the slot, and
-    /// [`Front::cleaned`] must be called afterwards. `None` if the slot can be used again at once.
+    /// [`FrontRegion::cleaned`] must be called afterwards. `None` if the slot can be used again at
+    /// once.
     #[must_use = "the slot stays unusable until the zygote has cleaned it"]
-    pub fn release(&self, slot: Slot) -> Option<Cleaning> {
+    pub fn release(&self, slot: Slot) -> Option<SlotCleaning> {
         let mut state = self.state();
         let touched = slot.written.min(self.geometry().ring_bytes as u64);
         let entry = &mut state.slots[slot.index()];
@@ -244,7 +246,7 @@ impl Front {
         if std::mem::take(&mut entry.body) && !self.is_done(&slot) {
             entry.cleaning = true;
             let kept = self.geometry().ring_bytes as u64;
-            return Some(Cleaning { slot: slot.index.into(), kept });
+            return Some(SlotCleaning { slot: slot.index.into(), kept });
         }
         state.free.push(slot.index);
         None
@@ -270,10 +272,10 @@ impl Front {
         was_cleaned
     }
 
-    /// Calls [`Front::enqueue`] and wakes a worker if one sleeps.
+    /// Calls [`FrontRegion::enqueue`] and wakes a worker if one sleeps.
     ///
     /// # Errors
-    /// As for [`Front::enqueue`].
+    /// The errors of [`FrontRegion::enqueue`].
     pub fn submit(
         &self,
         slot: &Slot,
@@ -287,9 +289,9 @@ impl Front {
     }
 
     /// Selects free slots whose memory large responses have used, and that were not used since the
-    /// last call. The zygote must clean them, and [`Front::cleaned`] must be called for each.
+    /// last call. The zygote must clean them, and [`FrontRegion::cleaned`] must be called for each.
     /// Half of the free slots stay usable meanwhile. Call this function every few seconds.
-    pub fn trim(&self) -> Vec<Cleaning> {
+    pub fn trim(&self) -> Vec<SlotCleaning> {
         let mut state = self.state();
         let FrontState { free, slots, .. } = &mut *state;
         let mut most = free.len().div_ceil(2);
@@ -301,7 +303,7 @@ impl Front {
                 most -= 1;
                 entry.touched = 0;
                 entry.cleaning = true;
-                cleanings.push(Cleaning { slot: (*index).into(), kept: KEPT });
+                cleanings.push(SlotCleaning { slot: (*index).into(), kept: KEPT });
             }
             !is_trimmed
         });
@@ -413,5 +415,6 @@ impl Front {
     }
 }
 
-/// Bytes at the start of each ring that [`Front::trim`] keeps in memory: enough for most responses.
+/// Bytes at the start of each ring that [`FrontRegion::trim`] keeps in memory: enough for most
+/// responses.
 const KEPT: u64 = 64 * 1024;

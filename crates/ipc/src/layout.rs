@@ -7,11 +7,12 @@ pub(crate) const SLOT: usize = 2 * LINE;
 /// Bytes of a page. Every area starts at a page boundary, therefore untouched areas use no memory.
 const PAGE: usize = 4096;
 
-/// Largest number of workers in a pool.
+/// Largest number of workers in a pool. A pool that asks for more gets this number.
 pub const MOST_WORKERS: usize = 1024;
-/// Largest number of slots in a pool.
+/// Largest number of slots in a pool. It is enough for four slots for each worker. A region with
+/// more is refused.
 pub const MOST_SLOTS: usize = 4096;
-/// Largest number of front threads.
+/// Largest number of front threads. A front that asks for more gets a region for this number.
 pub const MOST_THREADS: usize = 256;
 
 /// The sizes of a pool's region. The front chooses them and sends them to the zygote together with
@@ -34,10 +35,10 @@ pub struct Geometry {
 pub const REQUEST_BYTES: usize = 192 * 1024;
 /// Default bytes of a response ring. The worker is free after writing a response up to this size,
 /// without waiting for the front. Responses of 1 MiB reach a 17 % higher rate with this size than
-/// with 256 KiB. Untouched pages use no memory, and [`Front::trim`] releases the pages that large
-/// responses have touched.
+/// with 256 KiB. Untouched pages use no memory, and [`FrontRegion::trim`] releases the pages that
+/// large responses have touched.
 ///
-/// [`Front::trim`]: crate::front::Front::trim
+/// [`FrontRegion::trim`]: crate::front::FrontRegion::trim
 pub const RING_BYTES: usize = 1024 * 1024;
 
 impl Geometry {
@@ -87,14 +88,14 @@ impl Geometry {
 
     /// Bytes of the whole region.
     pub fn length(&self) -> usize {
-        Layout::of(self).length
+        RegionLayout::of(self).length
     }
 }
 
 /// The offset of each part of a region, in bytes. Computed once per region, because a request needs
 /// offsets dozens of times.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Layout {
+pub(crate) struct RegionLayout {
     /// The idle set.
     pub(crate) idle: usize,
     worker: usize,
@@ -108,7 +109,7 @@ pub(crate) struct Layout {
     length: usize,
 }
 
-impl Layout {
+impl RegionLayout {
     pub(crate) const QUEUE_HEAD: usize = 0;
     pub(crate) const QUEUE_TAIL: usize = LINE;
     pub(crate) const AWAKE_LIMIT: usize = LINE + 4;
@@ -118,15 +119,16 @@ impl Layout {
     pub(crate) const CACHES: usize = 2 * LINE;
     pub(crate) const QUEUE_ENTRY: usize = 4 * LINE;
 
-    pub(crate) fn of(geometry: &Geometry) -> Layout {
-        let idle = (Layout::QUEUE_ENTRY + geometry.queue_entries() * 4).next_multiple_of(LINE);
+    pub(crate) fn of(geometry: &Geometry) -> RegionLayout {
+        let idle =
+            (RegionLayout::QUEUE_ENTRY + geometry.queue_entries() * 4).next_multiple_of(LINE);
         let worker = (idle + geometry.idle_words() * 8).next_multiple_of(LINE);
         let thread = worker + geometry.workers * LINE;
         let thread_bytes = (LINE + geometry.ready_words() * 8).next_multiple_of(LINE);
         let slot = thread + geometry.threads * thread_bytes;
         let request = (slot + geometry.slots * SLOT).next_multiple_of(PAGE);
         let ring = request + geometry.slots * geometry.request_bytes;
-        Layout {
+        RegionLayout {
             idle,
             worker,
             thread,
@@ -290,11 +292,11 @@ mod tests {
         for (workers, threads) in [(1, 1), (4, 2), (65, 3), (1024, 256)] {
             let geometry = Geometry::for_pool(workers, threads);
             assert!(geometry.is_valid());
-            let layout = Layout::of(&geometry);
+            let layout = RegionLayout::of(&geometry);
             let starts = [
-                Layout::QUEUE_HEAD,
-                Layout::QUEUE_TAIL,
-                Layout::QUEUE_ENTRY,
+                RegionLayout::QUEUE_HEAD,
+                RegionLayout::QUEUE_TAIL,
+                RegionLayout::QUEUE_ENTRY,
                 layout.idle,
                 layout.worker(0),
                 layout.thread(0),
@@ -305,7 +307,7 @@ mod tests {
             ];
             assert!(starts.is_sorted_by(|a, b| a < b), "{starts:?}");
             assert!(starts.iter().all(|start| start % LINE == 0), "{starts:?}");
-            assert!(Layout::QUEUE_ENTRY + geometry.queue_entries() * 4 <= layout.idle);
+            assert!(RegionLayout::QUEUE_ENTRY + geometry.queue_entries() * 4 <= layout.idle);
             assert!(geometry.workers <= geometry.idle_words() * 64);
             assert!(geometry.slots <= geometry.ready_words() * 64);
             assert!(layout.idle + geometry.idle_words() * 8 <= layout.worker(0));

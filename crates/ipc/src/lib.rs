@@ -6,12 +6,17 @@
 //!
 //! | part | words | written by |
 //! |---|---|---|
-//! | queue | `head`, `tail`, entries (indices of slots), limit of workers awake, number of workers present | `head`: workers; the rest: front |
+//! | queue | `head`, `tail`, entries (indices of slots), limit of workers awake, number of workers
+//! present | `head`: workers; the rest: front |
 //! | caches | time of the last measurement of PHP's caches, [`figures::CacheNumbers`] | workers |
 //! | idle set | one bit per worker | worker sets its own; front, or the worker itself, clears it |
-//! | worker line | `wake` (futex), [`figures::WorkerFigures`] | `wake`: front and zygote set, worker clears; the rest: worker |
-//! | thread line | `sleeping`, ready set (one bit per slot) | front thread sets `sleeping` and clears bits; workers clear `sleeping`, set bits |
-//! | slot line | `state`, `thread`, `written`, `consumed`, `ended`, `aborted`, `starved` (futex), `queued`, `began`, `took`, `share`, `peak`, `processor`, `grant`, `asked`, `printed`, `shown` | see below |
+//! | worker line | `wake` (futex), [`figures::WorkerFigures`] | `wake`: front and zygote set,
+//! worker clears; the rest: worker |
+//! | thread line | `sleeping`, ready set (one bit per slot) | front thread sets `sleeping` and
+//! clears bits; workers clear `sleeping`, set bits |
+//! | slot line | `state`, `thread`, `written`, `consumed`, `ended`, `aborted`, `starved` (futex),
+//! `queued`, `began`, `took`, `share`, `peak`, `processor`, `grant`, `asked`, `printed`, `shown` |
+//! see below |
 //! | request area | one per slot | front, while the slot is free |
 //! | response ring | one per slot | the worker that took the slot |
 //!
@@ -29,11 +34,13 @@
 //!    └─────────────────────────┴──── front, privately ──────────┴────────────────────────────┘
 //! ```
 //!
-//! | phase | request area, `queued`, `answered` | ring, `written`, `ended`, `began`, `took`, `share`, `peak`, `processor`, `grant`, `printed`, `shown` | `consumed`, `aborted` | may end it |
+//! | phase | request area, `queued`, `answered` | ring, `written`, `ended`, `began`, `took`,
+//! `share`, `peak`, `processor`, `grant`, `printed`, `shown` | `consumed`, `aborted` | may end it |
 //! |---|---|---|---|---|
 //! | Free | front writes | nobody | nobody | front: submit |
 //! | Queued | nobody writes | nobody | front: `aborted` | worker: take; front: cancel |
-//! | Taken | worker reads; then both, in turns: see questions | that worker writes | front writes | that worker: finish; its death |
+//! | Taken | worker reads; then both, in turns: see questions | that worker writes | front writes |
+//! that worker: finish; its death |
 //! | Done | nobody | nobody writes | front writes | front: release |
 //!
 //! # Memory order
@@ -59,16 +66,16 @@
 //!
 //! # When a process dies
 //! - A worker dies before its compare-and-swap on `state`: the slot is still Queued, but its queue
-//!   entry may be gone. [`front::Front::worker_died`] enters every Queued slot again. A superfluous
-//!   entry finds no Queued slot.
+//!   entry may be gone. [`front::FrontRegion::worker_died`] enters every Queued slot again. A
+//!   superfluous entry finds no Queued slot.
 //! - A worker dies after it was woken: the same call wakes another idle worker.
-//! - A worker is to end although nothing is wrong: [`front::Front::retire`] takes it out of the
-//!   idle set first, unless requests wait. No request wakes it afterwards.
+//! - A worker is to end although nothing is wrong: [`front::FrontRegion::retire`] takes it out of
+//!   the idle set first, unless requests wait. No request wakes it afterwards.
 //! - A worker dies in Taken: the front learns of the death from the zygote, answers the client, and
 //!   takes the slot back. A successor may already run at the same index. The zygote and the front
 //!   each count the deaths there, and `state` contains the count.
 //! - A worker dies before it took the body's descriptor, or the request is cancelled: the zygote
-//!   closes the descriptor before the slot is used again ([`control::Cleaning`]).
+//!   closes the descriptor before the slot is used again ([`control::SlotCleaning`]).
 //! - A worker dies after Done, before it marks the slot or rings the doorbell: the same call marks
 //!   every slot that is Done. The front then wakes its threads by its own means.
 //! - The front dies: the zygote sees that the front's socket is closed, and ends the workers. A new
@@ -91,15 +98,29 @@
 //!
 //! | descriptor | held by | calls of the front | why the front does not wait |
 //! |---|---|---|---|
-//! | region (memory file) | both sides map it, nobody keeps the descriptor | loads, stores, copies, `FUTEX_WAKE` | sealed, therefore no access fails; a page that the pool has released is read as zeros, after the release has ended; the front never sleeps on a word |
-//! | doorbell (eventfd), one per front thread | front and pool share the open file | `epoll_wait` only | the front neither reads nor writes it; it wakes its own threads with memory of its own |
-//! | body socket of a slot | one end each | `sendmsg(MSG_DONTWAIT)` | the two ends are two open files with locks of their own; a full queue is an error, and the pool is given up; the front's end refuses messages, therefore closing it closes nothing else |
-//! | file of a request's body | front and pool share a second open file, for reading only | `close` | the front writes through its own open file, and neither reads nor writes after the request was handed over; the file is deleted |
-//! | control socket of a zygote | one end each | `sendmsg(MSG_DONTWAIT)`; `recv` in a thread of the pool's own, which also closes the last descriptor | a message may carry descriptors whose closing waits; only that thread waits |
-//! | zygote's socket to the supervisor | one end each | – | the supervisor looks at one message and takes none out of the socket; a process for that alone closes the last descriptor |
-//! | standard error of the pool (pipe) | pool writes, supervisor reads | – | the supervisor reads with `RWF_NOWAIT`; before Linux 6.4 a writer can stop the supervisor, not the front |
-//! | listening sockets, client connections, inotify, logs | front, supervisor | all | no process of a pool inherits them, because a program gets exactly the descriptors of a list |
-//! | files below a document root | the pool may hold other open files of them | `open(O_NONBLOCK)`, `read`, `sendfile` | a lease (`F_SETLEASE`) or a pipe makes `open` fail instead of waiting: 503, and 403 for what a `.htaccess` file covers |
+//! | region (memory file) | both sides map it, nobody keeps the descriptor | loads, stores, copies,
+//! `FUTEX_WAKE` | sealed, therefore no access fails; a page that the pool has released is read as
+//! zeros, after the release has ended; the front never sleeps on a word |
+//! | doorbell (eventfd), one per front thread | front and pool share the open file | `epoll_wait`
+//! only | the front neither reads nor writes it; it wakes its own threads with memory of its own |
+//! | body socket of a slot | one end each | `sendmsg(MSG_DONTWAIT)` | the two ends are two open
+//! files with locks of their own; a full queue is an error, and the pool is given up; the front's
+//! end refuses messages, therefore closing it closes nothing else |
+//! | file of a request's body | front and pool share a second open file, for reading only | `close`
+//! | the front writes through its own open file, and neither reads nor writes after the request was
+//! handed over; the file is deleted |
+//! | control socket of a zygote | one end each | `sendmsg(MSG_DONTWAIT)`; `recv` in a thread of the
+//! pool's own, which also closes the last descriptor | a message may carry descriptors whose
+//! closing waits; only that thread waits |
+//! | zygote's socket to the supervisor | one end each | – | the supervisor looks at one message and
+//! takes none out of the socket; a process for that alone closes the last descriptor |
+//! | standard error of the pool (pipe) | pool writes, supervisor reads | – | the supervisor reads
+//! with `RWF_NOWAIT`; before Linux 6.4 a writer can stop the supervisor, not the front |
+//! | listening sockets, client connections, inotify, logs | front, supervisor | all | no process of
+//! a pool inherits them, because a program gets exactly the descriptors of a list |
+//! | files below a document root | the pool may hold other open files of them | `open(O_NONBLOCK)`,
+//! `read`, `sendfile` | a lease (`F_SETLEASE`) or a pipe makes `open` fail instead of waiting: 503,
+//! and 403 for what a `.htaccess` file covers |
 //!
 //! `F_SETOWN` and `O_ASYNC` on a shared doorbell send signals to the front only if the pool has the
 //! front's user. Memory is released ([`worker::Attachment::clean`]) and sockets are emptied by the

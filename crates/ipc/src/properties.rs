@@ -41,16 +41,10 @@ pub fn request(data: &[u8]) {
     let mut encoder = RequestEncoder::default();
     encoder.begin(request.time, fixed);
     encoder.status(request.status);
-    let own = request.own_variables().count();
-    let environment = request.variables().count() - own;
-    for (name, value) in request.own_variables() {
+    for (name, value) in request.variables() {
         encoder.entries().variable(name, value);
     }
     let mut rest = EntryBlock::default();
-    for (name, value) in request.variables().skip(own) {
-        rest.variable(name, value);
-    }
-    rest.environment(environment as u32);
     for (name, value) in request.ini() {
         rest.ini(name, value);
     }
@@ -187,7 +181,6 @@ mod tests {
         let entries = encoder.entries();
         entries.variable(b"A", b"b");
         entries.variable(b"C", b"");
-        entries.environment(1);
         entries.ini(b"memory_limit", b"1M");
         let inline = encoder.finish_inline(b"a=1&b=2").to_vec();
         encoder.begin(9, [Some(b"x"); 9]);

@@ -10,7 +10,7 @@ use crate::doorbell::Doorbell;
 use crate::figures::{CacheNumber, SUMMARY_BYTES};
 use crate::flow_control::FlowControl;
 use crate::idle_set::IdleSet;
-use crate::layout::{Geometry, LINE, Layout, SLOT, slot_line, thread_line, worker_line};
+use crate::layout::{Geometry, LINE, RegionLayout, SLOT, slot_line, thread_line, worker_line};
 use crate::queue::Queue;
 use crate::slot::StateWord;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 pub(crate) struct Region {
     mapping: Mapping,
     geometry: Geometry,
-    layout: Layout,
+    layout: RegionLayout,
 }
 
 impl Region {
@@ -44,7 +44,7 @@ impl Region {
         Ok(Region {
             mapping: Mapping::new(file.as_fd(), geometry.length())?,
             geometry,
-            layout: Layout::of(&geometry),
+            layout: RegionLayout::of(&geometry),
         })
     }
 
@@ -62,32 +62,36 @@ impl Region {
 
     pub(crate) fn queue(&self) -> Queue<'_> {
         Queue {
-            head: self.word(Layout::QUEUE_HEAD),
-            tail: self.word(Layout::QUEUE_TAIL),
-            entries: self.words(Layout::QUEUE_ENTRY, self.geometry.queue_entries()),
+            head: self.word(RegionLayout::QUEUE_HEAD),
+            tail: self.word(RegionLayout::QUEUE_TAIL),
+            entries: self.words(RegionLayout::QUEUE_ENTRY, self.geometry.queue_entries()),
         }
     }
 
     /// The largest number of workers that should be awake; 0: all.
     pub(crate) fn awake_limit(&self) -> &AtomicU32 {
-        self.word(Layout::AWAKE_LIMIT)
+        self.word(RegionLayout::AWAKE_LIMIT)
     }
 
     /// The number of workers that live and are not told to end.
     pub(crate) fn present(&self) -> &AtomicU32 {
-        self.word(Layout::PRESENT)
+        self.word(RegionLayout::PRESENT)
     }
 
     /// 1 if workers measure the processor time of each request.
     pub(crate) fn metering(&self) -> &AtomicU32 {
-        self.word(Layout::METERING)
+        self.word(RegionLayout::METERING)
     }
 
     /// The time of the last measurement of PHP's caches, in nanoseconds; 0 for none. Then the
     /// numbers, each plus one.
     pub(crate) fn caches(&self) -> (&AtomicU64, &[AtomicU64]) {
-        const { assert!(Layout::CACHES + (1 + CacheNumber::COUNT) * 8 <= Layout::QUEUE_ENTRY) };
-        let all = self.longs(Layout::CACHES, 1 + CacheNumber::COUNT);
+        const {
+            assert!(
+                RegionLayout::CACHES + (1 + CacheNumber::COUNT) * 8 <= RegionLayout::QUEUE_ENTRY
+            )
+        };
+        let all = self.longs(RegionLayout::CACHES, 1 + CacheNumber::COUNT);
         (&all[0], &all[1..])
     }
 
@@ -268,9 +272,9 @@ impl Region {
 
     /// The record of `BYTES` bytes at `offset`.
     #[inline]
-    fn record<const BYTES: usize>(&self, offset: usize) -> Record<'_, BYTES> {
+    fn record<const BYTES: usize>(&self, offset: usize) -> RegionRecord<'_, BYTES> {
         assert!(offset.is_multiple_of(8) && offset + BYTES <= self.mapping.length());
-        Record {
+        RegionRecord {
             start: self.at(offset),
             region: PhantomData,
         }
@@ -302,13 +306,13 @@ impl Region {
 
 /// A record of `BYTES` bytes in a region, all of which are atomics.
 #[derive(Clone, Copy)]
-struct Record<'r, const BYTES: usize> {
+struct RegionRecord<'r, const BYTES: usize> {
     /// A multiple of 8.
     start: *mut u8,
     region: PhantomData<&'r Region>,
 }
 
-impl<'r, const BYTES: usize> Record<'r, BYTES> {
+impl<'r, const BYTES: usize> RegionRecord<'r, BYTES> {
     #[inline]
     fn word<const OFFSET: usize>(self) -> &'r AtomicU32 {
         const { assert!(OFFSET.is_multiple_of(4) && OFFSET + 4 <= BYTES) };

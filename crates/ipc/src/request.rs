@@ -2,7 +2,6 @@
 //!
 //! ```text
 //! u32 length of everything │ u32 number of variables │ u32 number of ini values │ u16 body kind │ u16 status │ u64 body length │ u64 time (µs)
-//! u32 how many of the variables, the last ones, are the environment's
 //! the fixed texts, in the order of `FixedText` │ variables: name, value │ ini values: name, value │ inline body
 //! ```
 //! A text is a u32 length, that number of bytes and a NUL, which allows C to use the text in place.
@@ -38,7 +37,7 @@ pub enum FixedText {
 /// Number of [`FixedText`] values.
 const FIXED: usize = 9;
 /// Bytes before the first text.
-pub(crate) const HEADER: usize = 36;
+pub(crate) const HEADER: usize = 32;
 /// Length that marks an absent text.
 const ABSENT: u32 = u32::MAX;
 
@@ -59,7 +58,6 @@ pub enum BodyLocation {
 pub struct EntryBlock {
     bytes: Vec<u8>,
     variables: u32,
-    environment: u32,
     ini: u32,
 }
 
@@ -72,13 +70,6 @@ impl EntryBlock {
         self.variables += 1;
     }
 
-    /// Marks the last `count` variables as set by directives (`r->subprocess_env` in Apache). They
-    /// are not header fields, whatever their names are.
-    pub fn environment(&mut self, count: u32) {
-        debug_assert!(count <= self.variables, "there are as many");
-        self.environment = count;
-    }
-
     /// Adds an ini value for this request only.
     pub fn ini(&mut self, name: &[u8], value: &[u8]) {
         self.text(name);
@@ -86,14 +77,13 @@ impl EntryBlock {
         self.ini += 1;
     }
 
-    /// Adds all entries of `other`. No variables may follow an environment or ini values.
+    /// Adds all entries of `other`. No variables may follow ini values.
     pub fn add(&mut self, other: &EntryBlock) {
-        debug_assert!(self.environment + self.ini == 0 || other.variables == 0);
+        debug_assert!(self.ini == 0 || other.variables == 0);
         if self.has_room(other.bytes.len()) {
             self.bytes.extend_from_slice(&other.bytes);
         }
         self.variables += other.variables;
-        self.environment += other.environment;
         self.ini += other.ini;
     }
 
@@ -175,7 +165,7 @@ impl RequestEncoder {
     }
 
     fn finish(&mut self, kind: BodyLocation, body: u64) -> &[u8] {
-        let EntryBlock { bytes, variables, environment, ini } = &mut self.block;
+        let EntryBlock { bytes, variables, ini } = &mut self.block;
         let length = bytes.len() as u32;
         bytes[0..4].copy_from_slice(&length.to_ne_bytes());
         bytes[4..8].copy_from_slice(&variables.to_ne_bytes());
@@ -183,7 +173,6 @@ impl RequestEncoder {
         bytes[12..14].copy_from_slice(&(kind as u16).to_ne_bytes());
         bytes[14..16].copy_from_slice(&self.status.to_ne_bytes());
         bytes[16..24].copy_from_slice(&body.to_ne_bytes());
-        bytes[32..36].copy_from_slice(&environment.to_ne_bytes());
         bytes
     }
 }
@@ -201,8 +190,6 @@ pub struct DecodedRequest<'b> {
     pub status: u16,
     fixed: [Option<&'b [u8]>; FIXED],
     variables: &'b [u8],
-    /// Bytes of `variables` before the variables of the environment.
-    own: usize,
     ini: &'b [u8],
     inline: &'b [u8],
 }
@@ -235,10 +222,7 @@ impl<'b> DecodedRequest<'b> {
         for text in &mut fixed {
             *text = optional_text(&mut rest)?;
         }
-        let both = rest;
-        let own = skip_pairs(&mut rest, word(4).checked_sub(word(32))?)?.len();
-        let environment = skip_pairs(&mut rest, word(32))?.len();
-        let variables = &both[..own + environment];
+        let variables = skip_pairs(&mut rest, word(4))?;
         let ini = skip_pairs(&mut rest, word(8))?;
         let inline_fits = body != BodyLocation::Inline || long(16) == rest.len() as u64;
         inline_fits.then_some(DecodedRequest {
@@ -248,7 +232,6 @@ impl<'b> DecodedRequest<'b> {
             status: half(14),
             fixed,
             variables,
-            own,
             ini,
             inline: rest,
         })
@@ -263,12 +246,6 @@ impl<'b> DecodedRequest<'b> {
     /// The entries of `$_SERVER`.
     pub fn variables(&self) -> EntryPairs<'b> {
         EntryPairs(self.variables)
-    }
-
-    /// The entries of `$_SERVER` without the environment's. Only the `HTTP_` names among them are
-    /// header fields.
-    pub fn own_variables(&self) -> EntryPairs<'b> {
-        EntryPairs(&self.variables[..self.own])
     }
 
     /// The field lines of the request, with the names as the client wrote them.
@@ -365,7 +342,6 @@ mod tests {
         encoder.entries().variable(b"HTTP_HOST", b"a.example");
         let mut block = EntryBlock::default();
         block.variable(b"EMPTY", b"");
-        block.environment(1);
         block.ini(b"memory_limit", b"64M");
         encoder.entries().add(&block);
         encoder.finish_inline(b"a=1").to_vec()
@@ -379,7 +355,6 @@ mod tests {
         assert_eq!(request.fixed(FixedText::Cookie), None);
         let variables: Vec<_> = request.variables().collect();
         assert_eq!(variables, [(&b"HTTP_HOST"[..], &b"a.example"[..]), (&b"EMPTY"[..], &b""[..])]);
-        assert_eq!(request.own_variables().collect::<Vec<_>>(), variables[..1]);
         assert_eq!(request.ini().collect::<Vec<_>>(), [(&b"memory_limit"[..], &b"64M"[..])]);
         assert_eq!(
             (request.body, request.body_length, request.inline_body()),
@@ -399,16 +374,6 @@ mod tests {
         assert_eq!((request.body, request.inline_body()), (BodyLocation::None, &b""[..]));
         let fields: Vec<_> = request.fields().collect();
         assert_eq!(fields, [(&b"Host"[..], &b"a.example"[..]), (&b"X-A"[..], &b"b:c"[..])]);
-    }
-
-    #[test]
-    fn the_environment_is_no_larger_than_all_variables() {
-        let mut bytes = encoded();
-        for (count, own) in [(0, Some(2)), (2, Some(0)), (3, None), (u32::MAX, None)] {
-            bytes[32..36].copy_from_slice(&u32::to_ne_bytes(count));
-            let request = DecodedRequest::decode(&bytes);
-            assert_eq!(request.map(|request| request.own_variables().count()), own, "{count}");
-        }
     }
 
     #[test]
@@ -441,7 +406,6 @@ mod tests {
                 changed[position] = value;
                 if let Some(request) = DecodedRequest::decode(&changed) {
                     assert!(request.variables().count() + request.ini().count() <= bytes.len());
-                    assert!(request.own_variables().count() <= request.variables().count());
                 }
             }
         }

@@ -14,9 +14,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use howdah_ipc::control::Attach;
+use howdah_ipc::control::AttachMessage;
 use howdah_ipc::flow_control::AbortReason;
-use howdah_ipc::front::{Front, Slot};
+use howdah_ipc::front::{FrontRegion, Slot};
 use howdah_ipc::request::RequestEncoder;
 use howdah_ipc::response::{self, DecodedHead};
 use howdah_ipc::worker::{Attachment, Worker, WorkerJob};
@@ -50,7 +50,7 @@ struct Hand {
 }
 
 impl Hand {
-    fn new(attach: &Attach) -> Hand {
+    fn new(attach: &AttachMessage) -> Hand {
         let geometry = attach.geometry;
         let mapping = Mapping::new(attach.descriptors[0].as_fd(), geometry.length()).unwrap();
         let areas = geometry.slots * (geometry.request_bytes + geometry.ring_bytes);
@@ -74,7 +74,7 @@ impl Hand {
 
 /// A pool in one of the states that a slot goes through.
 struct Scene {
-    front: Front,
+    front: FrontRegion,
     hand: Hand,
     worker: Worker,
     slot: Option<Slot>,
@@ -105,7 +105,7 @@ const STAGES: [Stage; 8] = [
 
 impl Scene {
     fn at(stage: Stage) -> Scene {
-        let (front, attach) = Front::create(GEOMETRY).unwrap();
+        let (front, attach) = FrontRegion::create(GEOMETRY).unwrap();
         let mut scene = Scene {
             front,
             hand: Hand::new(&attach),
@@ -195,7 +195,7 @@ impl Scene {
     }
 }
 
-fn submit(front: &Front, slot: &Slot) -> Result<(), Corrupt> {
+fn submit(front: &FrontRegion, slot: &Slot) -> Result<(), Corrupt> {
     let mut encoder = RequestEncoder::default();
     match front.submit(slot, 0, ORDER.encode(&mut encoder, false), None) {
         Ok(()) => Ok(()),
@@ -204,7 +204,7 @@ fn submit(front: &Front, slot: &Slot) -> Result<(), Corrupt> {
     }
 }
 
-/// As the front reads a head, whatever it is.
+/// Reads any bytes as a head, in the way of the front.
 fn read_head(bytes: &[u8]) {
     let Some((prefix, rest)) = bytes.split_first_chunk() else {
         return;
@@ -285,7 +285,7 @@ fn every_word_may_hold_anything_at_any_stage() {
 #[test]
 fn garbage_during_traffic_stays_in_its_pool() {
     let (until, end) = (Instant::now() + Duration::from_secs(3), deadline());
-    let (healthy, attach) = Front::create(small_geometry(2, 1)).unwrap();
+    let (healthy, attach) = FrontRegion::create(small_geometry(2, 1)).unwrap();
     let (enough, over) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let _end = Raised {
@@ -320,7 +320,7 @@ fn garbage_during_traffic_stays_in_its_pool() {
 
 /// Returns whether the front found the pool corrupt within half a second.
 fn spray_until_corrupt(seed: u64) -> bool {
-    let (front, attach) = Front::create(small_geometry(2, 1)).unwrap();
+    let (front, attach) = FrontRegion::create(small_geometry(2, 1)).unwrap();
     let hand = Hand::new(&attach);
     // In processes, since they may run into the garbage themselves, and never come out of it.
     let _children = Children::fork(attach);

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Answers every request on a free port of 127.0.0.1, which it prints, with PIECES pieces of LENGTH
-//! bytes. Pieces go through RING bytes of memory (65536), and are sent when half of it is full. Each
-//! connection has a thread.
+//! bytes. Pieces go through RING bytes of memory (65536), and are sent when half of it is full.
+//! Each connection has a thread.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};

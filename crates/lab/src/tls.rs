@@ -139,6 +139,9 @@ pub fn client(alpn: &str, signature: Signature) -> Result<ClientConfig, Wrong> {
 }
 
 /// The settings for single connections that are not resumed.
+///
+/// # Errors
+/// The TLS library does not know the protocol versions.
 pub(crate) fn plain_client(alpn: &str) -> Result<Arc<ClientConfig>, Wrong> {
     let mut config = client(alpn, Signature::Checked)?;
     config.resumption = Resumption::disabled();
@@ -146,6 +149,9 @@ pub(crate) fn plain_client(alpn: &str) -> Result<Arc<ClientConfig>, Wrong> {
 }
 
 /// The name that the client asks for.
+///
+/// # Errors
+/// The name is not valid.
 pub(crate) fn server_name() -> Result<ServerName<'static>, Wrong> {
     ServerName::try_from(HOST).map_err(|error| Wrong(format!("TLS: {error}")))
 }

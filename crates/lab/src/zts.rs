@@ -76,7 +76,7 @@ pub fn build(php: &str, say: impl FnMut(&str)) -> Result<(), String> {
 ///
 /// # Errors
 ///
-/// As [`build`].
+/// The errors of [`build`].
 pub fn build_library(php: &str, say: impl FnMut(&str)) -> Result<(), String> {
     let folder = cache(php).ok_or(NO_CACHE)?;
     let (work, library) = (folder.join("build-library"), folder.join("library"));
@@ -130,7 +130,8 @@ fn cache(php: &str) -> Option<PathBuf> {
     cache_folder(&format!("php{php}-zts"))
 }
 
-/// A folder for what is built, below /var/cache as root, otherwise in the user's cache.
+/// A folder for built programs, below /var/cache as root, otherwise in the user's cache. `None`:
+/// the environment names no home folder.
 pub(crate) fn cache_folder(name: &str) -> Option<PathBuf> {
     let top = if environment::user().is_some() {
         PathBuf::from("/var/cache")
@@ -243,11 +244,18 @@ fn find(folder: &Path, ending: &str) -> Result<PathBuf, String> {
         .ok_or_else(|| format!("no {ending} file was downloaded"))
 }
 
+/// Makes a folder and those above it.
+///
+/// # Errors
+/// A message for people: the folder cannot be made.
 pub(crate) fn make_folder(path: &Path) -> Result<(), String> {
     fs::create_dir_all(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Runs a step of a build; the error has the end of its output.
+/// Runs a step of a build.
+///
+/// # Errors
+/// The step fails: a message with the end of its output.
 pub(crate) fn run(command: &mut Command, folder: &Path, what: &str) -> Result<(), String> {
     let output = command.current_dir(folder).stdin(Stdio::null()).output();
     let output = output.map_err(|error| format!("{what}: {error}"))?;

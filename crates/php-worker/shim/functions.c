@@ -1,6 +1,4 @@
-/*
- * Functions for scripts. Rust knows the answers.
- */
+/* Functions for scripts. Rust knows the answers. */
 #include "shim_internal.h"
 #include "php_main.h"
 #include "php_output.h"
@@ -9,7 +7,9 @@
 
 #include "functions_arginfo.h"
 
-#define PARSE(...) do { if (zend_parse_parameters(ZEND_NUM_ARGS(), __VA_ARGS__) == FAILURE) RETURN_THROWS(); } while (0)
+#define PARSE(...) do { \
+		if (zend_parse_parameters(ZEND_NUM_ARGS(), __VA_ARGS__) == FAILURE) RETURN_THROWS(); \
+	} while (0)
 
 char *shim_getenv(const char *name, size_t length)
 {
@@ -18,7 +18,7 @@ char *shim_getenv(const char *name, size_t length)
 
 static struct howdah_text text_of(const zend_string *text)
 {
-	return (struct howdah_text) { .at = text ? ZSTR_VAL(text) : NULL, .length = text ? ZSTR_LEN(text) : 0 };
+	return text ? (struct howdah_text) { ZSTR_VAL(text), ZSTR_LEN(text) } : (struct howdah_text) { 0 };
 }
 
 /* Returns a list from Rust, as an array. */
@@ -28,7 +28,8 @@ static void return_list(zval *return_value, int list, const zend_string *about)
 	zval value;
 
 	array_init(return_value);
-	for (int first = 1; current && rust->next_listed(current->context, list, text_of(about), first, &pair); first = 0) {
+	for (int first = 1; current
+			&& rust->next_listed(current->context, list, text_of(about), first, &pair); first = 0) {
 		if (pair.value.at) {
 			ZVAL_STRINGL(&value, pair.value.at, pair.value.length);
 		} else {
@@ -64,7 +65,8 @@ PHP_FUNCTION(fpm_get_status)
 
 	ZEND_PARSE_PARAMETERS_NONE();
 	if (!current || !rust->fpm_status(current->context, &json)
-			|| php_json_decode_ex(return_value, json.at, json.length, PHP_JSON_OBJECT_AS_ARRAY, 8) == FAILURE) {
+			|| php_json_decode_ex(return_value, json.at, json.length, PHP_JSON_OBJECT_AS_ARRAY, 8)
+				== FAILURE) {
 		RETURN_FALSE;
 	}
 }
@@ -114,8 +116,7 @@ PHP_FUNCTION(apache_response_headers)
 
 	ZEND_PARSE_PARAMETERS_NONE();
 	array_init(return_value);
-	for (sapi_header_struct *line = zend_llist_get_first_ex(&SG(sapi_headers).headers, &at); line;
-			line = zend_llist_get_next_ex(&SG(sapi_headers).headers, &at)) {
+	FOR_EACH_LINE(line, at, &SG(sapi_headers)) {
 		char *colon = memchr(line->header, ':', line->header_len);
 		if (colon) {
 			char *value = colon + 1 + strspn(colon + 1, " \t");
@@ -175,8 +176,9 @@ PHP_FUNCTION(apache_note)
 }
 
 /* headers_send(int $status = 200): int
- * With a status of 1xx the header lines so far go out as an interim response and stay for the final one; with any other
- * the response's own head goes out. The name and the meaning are FrankenPHP's. */
+ * With a status of 1xx the header lines so far go out as an interim response and stay for the final
+ * one. With any other status the response's own head goes out. The name and the meaning are
+ * FrankenPHP's. */
 PHP_FUNCTION(headers_send)
 {
 	zend_long status = 200;
@@ -199,5 +201,6 @@ PHP_FUNCTION(headers_send)
 	if (ZEND_NUM_ARGS() > 0) {
 		SG(sapi_headers).http_response_code = (int) status;
 	}
-	RETURN_LONG(sapi_send_headers() == SUCCESS ? SAPI_HEADER_SENT_SUCCESSFULLY : SAPI_HEADER_SEND_FAILED);
+	bool is_sent = sapi_send_headers() == SUCCESS;
+	RETURN_LONG(is_sent ? SAPI_HEADER_SENT_SUCCESSFULLY : SAPI_HEADER_SEND_FAILED);
 }

@@ -1,6 +1,4 @@
-/*
- * Ini values: the pool's, those of php.ini and .user.ini for a folder, and those that directives set for a request.
- */
+/* Ini values: the pool's, those of php.ini and .user.ini for a folder, and those of directives. */
 #include "shim_internal.h"
 #include "php_ini.h"
 #include "zend_ini.h"
@@ -12,7 +10,8 @@ static zend_ini_entry *shim_ini_entry(const char *name, size_t length)
 
 static bool tell(zend_ini_entry *entry, zend_string *value, int stage)
 {
-	return !entry->on_modify || entry->on_modify(entry, value, entry->mh_arg1, entry->mh_arg2, entry->mh_arg3, stage) == SUCCESS;
+	return !entry->on_modify || entry->on_modify(entry, value, entry->mh_arg1, entry->mh_arg2,
+		entry->mh_arg3, stage) == SUCCESS;
 }
 
 const char *howdah_ini_value(const char *name)
@@ -35,7 +34,8 @@ int howdah_ini_protect(const char *name)
 
 /* ---- Of php.ini and .user.ini ---- */
 
-/* As php_ini_activate_config(), which takes the array that `[HOST=...]` or `name[]=` leaves in the table for a text. */
+/* Sets the values of a table like php_ini_activate_config(), which takes the array that
+ * `[HOST=...]` or `name[]=` leaves in the table for a text. */
 static void shim_activate_table(HashTable *table)
 {
 	zend_string *name;
@@ -155,10 +155,10 @@ void shim_watch_ini(const char *folders)
 /* ---- Of directives: php_value and php_flag ---- */
 
 /*
- * PHP undoes every value that was set during a request at the request's end. Most requests for a site have the same values.
- * Therefore values that PHP only copies to a variable are kept until a request has other values or none. Scripts cannot tell
- * them from values that were set for their request. Settings with an effect (memory_limit, error_reporting) are set again for
- * each request.
+ * PHP undoes every value that was set during a request at the request's end. Most requests for a
+ * site have the same values. Therefore values that PHP only copies to a variable are kept until a
+ * request has other values or none. Scripts cannot tell them from values that were set for their
+ * request. Settings with an effect (memory_limit, error_reporting) are set again for each request.
  */
 #define MOST_KEPT 16
 
@@ -206,7 +206,7 @@ static void drop_value(zend_ini_entry *entry)
 	}
 }
 
-/* As zend_alter_ini_entry(), but PHP does not undo the change. */
+/* Sets a value like zend_alter_ini_entry(), but PHP does not undo the change. */
 static bool set_for_long(zend_ini_entry *entry, zend_string *value)
 {
 	if (!tell(entry, value, PHP_INI_STAGE_HTACCESS)) {
@@ -246,7 +246,8 @@ void shim_forget_ini(void)
 	has_others = false;
 }
 
-/* Restores kept values that a script has changed: PHP does not undo such a change, and frees the script's value. */
+/* Restores kept values that a script has changed: PHP does not undo such a change, and frees the
+ * script's value. */
 void shim_settle_ini(void)
 {
 	for (size_t i = 0; i < kept_count; i++) {
@@ -293,7 +294,8 @@ static void apply_list(const struct howdah_request *request, bool is_new)
 
 	for (int first = 1; rust->next_ini(request->context, first, &pair); first = 0) {
 		zend_ini_entry *entry = shim_ini_entry(pair.name.at, pair.name.length);
-		/* As mod_php for .htaccess: PHP_INI_SYSTEM settings are refused, and open_basedir can only become stricter. */
+		/* The rules of mod_php for .htaccess: PHP_INI_SYSTEM settings are refused, and open_basedir
+		 * can only become stricter. */
 		bool is_allowed = entry && (entry->modifiable & PHP_INI_PERDIR);
 		if (is_allowed && (is_new ? !keep(entry, &pair.value) : !find_kept(entry))) {
 			set_for_request(entry, &pair.value);
@@ -302,15 +304,17 @@ static void apply_list(const struct howdah_request *request, bool is_new)
 	}
 }
 
-/* The values that nobody has set for this request. Scripts do not see it: what they read is the setting's own value. */
-void shim_let_sessions_collect(bool now)
+/* Changes the effect of settings that nobody has set for this request. Scripts do not see it: they
+ * read the setting's own value. */
+void shim_let_sessions_collect(const struct howdah_request *request, bool now)
 {
 	static const char *const names[] = { "session.gc_probability", "session.gc_divisor" };
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+	for (size_t i = 0; request->collects_sessions && i < sizeof(names) / sizeof(*names); i++) {
 		zend_ini_entry *entry = shim_ini_entry(names[i], strlen(names[i]));
 		if (entry && !entry->modified) {
-			tell(entry, now ? ZSTR_CHAR('1') : entry->value, now ? PHP_INI_STAGE_HTACCESS : PHP_INI_STAGE_DEACTIVATE);
+			tell(entry, now ? ZSTR_CHAR('1') : entry->value,
+				now ? PHP_INI_STAGE_HTACCESS : PHP_INI_STAGE_DEACTIVATE);
 		}
 	}
 }
@@ -321,12 +325,8 @@ void shim_apply_ini(const struct howdah_request *request)
 		shim_forget_ini();
 	}
 	shim_apply_files(request);
-	if (request->ini == HOWDAH_INI_AS_BEFORE) {
-		shim_settle_ini(); /* A file may have set the same setting. */
-		if (has_others) {
-			apply_list(request, false);
-		}
-	} else {
+	shim_settle_ini(); /* A file may have set a setting with a kept value. */
+	if (has_others || request->ini != HOWDAH_INI_AS_BEFORE) {
 		apply_list(request, request->ini == HOWDAH_INI_TO_KEEP);
 	}
 	if (kept_count > 0 && !EG(modified_ini_directives)) {

@@ -1,4 +1,5 @@
-/* The settings that Apache's module and php-fpm add to PHP's own, for scripts to read. They have no effect here. For shim.c alone. */
+/* The settings that Apache's module and php-fpm add to PHP's own, for scripts to read. They have no
+ * effect here. For shim.c alone. */
 #ifndef HOWDAH_SAPI_INI_H
 #define HOWDAH_SAPI_INI_H
 
@@ -22,7 +23,8 @@ static const zend_ini_entry_def shim_fpm_ini[] = {
 	PHP_INI_ENTRY("fpm.config", NULL, PHP_INI_SYSTEM, NULL)
 PHP_INI_END()
 
-/* At the start of the extension: later, without opcache, PHP keeps names for the present request alone, and there is none. */
+/* Registers the settings at the start of the extension. Later, without opcache, PHP would keep
+ * their names for the present request alone, and there is none. */
 static int shim_register_ini(INIT_FUNC_ARGS)
 {
 	int is_fpm = strcmp(sapi_module.name, "fpm-fcgi") == 0;

@@ -1,8 +1,9 @@
 /*
  * The server interface (SAPI) between PHP and Howdah's worker.
  *
- * This file only translates. Rust (src/sapi.rs) decides about requests, output and .user.ini files. This file, ini.c and
- * functions.c know PHP's interface. A bail-out of PHP (zend_bailout, a longjmp) starts and ends within these files.
+ * This file only translates. Rust (src/sapi.rs) decides about requests, output and .user.ini files.
+ * This file, ini.c and functions.c know PHP's interface. A bail-out of PHP (zend_bailout, a
+ * longjmp) starts and ends within these files.
  */
 #include "shim_internal.h" /* first: PHP's configuration says what the system's headers declare */
 #include "sapi_ini.h"
@@ -24,7 +25,8 @@ static bool has_pcntl;
 
 /* ---- The end of a script, and output ---- */
 
-/* The engine calls this at a safe point of the script, soon after vm_interrupt was set. Null: where output is refused. */
+/* The engine calls this at a safe point of the script, soon after vm_interrupt was set. Without a
+ * frame: output was refused. */
 static void shim_interrupt(zend_execute_data *execute_data)
 {
 	if (rust->interrupted(current ? current->context : NULL)) {
@@ -40,7 +42,8 @@ void shim_refuse_output(void)
 {
 	shim_interrupt(NULL);
 	php_handle_aborted_connection();
-	OG(flags) &= ~PHP_OUTPUT_DISABLED; /* A script that goes on prints on: its output is a sign of life. */
+	/* A script that goes on prints on: its output is a sign of life. */
+	OG(flags) &= ~PHP_OUTPUT_DISABLED;
 }
 
 static size_t shim_write(const char *bytes, size_t length)
@@ -69,13 +72,11 @@ int shim_send_head(sapi_headers_struct *headers, int interim)
 	struct howdah_text few[FEW_LINES], *lines = few;
 	size_t count = 0;
 	zend_llist_position at;
-	sapi_header_struct *line;
 
 	if (zend_llist_count(&headers->headers) > FEW_LINES) {
 		lines = safe_emalloc(zend_llist_count(&headers->headers), sizeof(*lines), 0);
 	}
-	for (line = zend_llist_get_first_ex(&headers->headers, &at); line;
-			line = zend_llist_get_next_ex(&headers->headers, &at)) {
+	FOR_EACH_LINE(line, at, headers) {
 		lines[count++] = (struct howdah_text) { .at = line->header, .length = line->header_len };
 	}
 	int gone = rust->head(current->context, interim, headers->http_response_code,
@@ -95,7 +96,8 @@ static int shim_send_headers(sapi_headers_struct *headers)
 	return SAPI_HEADER_SENT_SUCCESSFULLY;
 }
 
-static int shim_header(sapi_header_struct *line, sapi_header_op_enum op, sapi_headers_struct *headers)
+static int shim_header(sapi_header_struct *line, sapi_header_op_enum op,
+	sapi_headers_struct *headers)
 {
 	const char *text = op == SAPI_HEADER_DELETE_ALL ? NULL : line->header;
 	bool is_added = op == SAPI_HEADER_ADD || op == SAPI_HEADER_REPLACE;
@@ -151,8 +153,9 @@ static void shim_log(const char *message, int level)
 /* ---- The SAPI module ---- */
 
 /*
- * PHP calls this function early in its start, when the engine exists and no other function of the shim was called. The
- * library's SONAME contains no version, therefore the loader may have found another PHP than that of the headers.
+ * PHP calls this function early in its start, when the engine exists and no other function of the
+ * shim was called. The library's SONAME contains no version, therefore the loader may have found
+ * another PHP than that of the headers.
  */
 static void shim_check_version(HashTable *configuration)
 {
@@ -160,8 +163,8 @@ static void shim_check_version(HashTable *configuration)
 
 	(void) configuration;
 	if (strncmp(engine, HOWDAH_ENGINE_PREFIX, sizeof(HOWDAH_ENGINE_PREFIX) - 1) != 0) {
-		fprintf(stderr, "howdah-php was built for PHP %d.%d, but the loader found a libphp with %.*s\n", PHP_MAJOR_VERSION,
-			PHP_MINOR_VERSION, (int) strcspn(engine, ","), engine);
+		fprintf(stderr, "howdah-php was built for PHP %d.%d, but the loader found a libphp with %.*s\n",
+			PHP_MAJOR_VERSION, PHP_MINOR_VERSION, (int) strcspn(engine, ","), engine);
 		_exit(2);
 	}
 }
@@ -191,7 +194,7 @@ static sapi_module_struct shim_module = {
 
 static zend_result shim_post_deactivate(void)
 {
-	/* The front keeps what is left of the request's body; without this, PHP would read it to the end to throw it away. */
+	/* The front keeps the rest of the request's body. PHP would read it, only to throw it away. */
 	SG(post_read) = 1;
 	/* PHP has undone the script's own changes at this point. */
 	shim_settle_ini();
@@ -233,11 +236,13 @@ const struct howdah_layout howdah_layout = {
 
 /* ---- Start and end of the process ---- */
 
-/* Debian builds ext/pcntl into the embed library, and not into mod_php. Without it, a script finds none of its functions. */
+/* Debian builds ext/pcntl into the embed library, and not into mod_php. Without ext/pcntl, a script
+ * finds none of its functions. */
 static int shim_register_extensions(void)
 {
 	int result = php_register_internal_extensions();
-	zend_module_entry *pcntl = has_pcntl ? NULL : zend_hash_str_find_ptr(&module_registry, ZEND_STRL("pcntl"));
+	zend_module_entry *pcntl =
+		has_pcntl ? NULL : zend_hash_str_find_ptr(&module_registry, ZEND_STRL("pcntl"));
 
 	if (pcntl) {
 		zend_unregister_functions(pcntl->functions, -1, NULL);
@@ -264,10 +269,11 @@ int howdah_start(const struct howdah_settings *settings)
 		return -1;
 	}
 #ifdef ZEND_SIGNALS
-	/* No code in a worker replaces the handlers between requests, therefore PHP does not have to check all seven. */
+	/* PHP does not have to check all seven handlers: no code in a worker replaces them. */
 	SIGG(reset) = 0;
 #endif
-	/* The script's folder is the working directory throughout the request: one chdir() instead of a getcwd() and two. */
+	/* The script's folder is the working directory throughout the request: this takes one chdir()
+	 * instead of a getcwd() and two. */
 	SG(options) |= SAPI_OPTION_NO_CHDIR;
 	shim_watch_ini(settings->own_folders);
 	next_interrupt = zend_interrupt_function;
@@ -293,8 +299,8 @@ const char *howdah_php_version(void)
 /* ---- A request ---- */
 
 /*
- * Opens the script as php_fopen_primary_script() does, without `user_dir` and `doc_root`, which Howdah's own mapping of
- * URLs makes meaningless. With opcache this finds a cached script without a system call.
+ * Opens the script as php_fopen_primary_script() does, without `user_dir` and `doc_root`: Howdah
+ * maps URLs itself. With opcache this finds a cached script without a system call.
  */
 static bool shim_open_script(const char *path, zend_file_handle *file)
 {
@@ -344,7 +350,9 @@ static bool shim_run_script(const char *path)
 	return is_sound;
 }
 
-static void shim_begin(const struct howdah_request *request)
+static const struct howdah_request no_request;
+
+static void shim_describe(const struct howdah_request *request)
 {
 	SG(server_context) = request->context;
 	SG(sapi_headers).http_response_code = 200;
@@ -355,21 +363,11 @@ static void shim_begin(const struct howdah_request *request)
 	SG(request_info).content_type = request->content_type ? request->content_type : "";
 	SG(request_info).content_length = request->content_length;
 	php_handle_auth_data(request->authorization);
-	current = request;
-}
-
-static void shim_finish(void)
-{
-	current = NULL;
-	SG(server_context) = NULL;
-	SG(request_info).request_method = SG(request_info).content_type = NULL;
-	SG(request_info).path_translated = SG(request_info).request_uri = SG(request_info).query_string = NULL;
-	SG(request_info).content_length = 0;
 }
 
 /*
- * Compiles a file as `include` does, and does not execute it. After opcache_compile_file(), a script would not find its
- * classes before the lines that declare them.
+ * Compiles a file as `include` does, and does not execute it. After opcache_compile_file(), a
+ * script would not find its classes before the lines that declare them.
  */
 static bool shim_compile(zend_string *path)
 {
@@ -383,7 +381,7 @@ static bool shim_compile(zend_string *path)
 	return code != NULL;
 }
 
-/* Returns the number that a PHP expression has. The present script, which may have been cut short, has ended. */
+/* Returns the number that a PHP expression has. The present script has ended, or was cut short. */
 static zend_long shim_evaluate(const char *expression, zend_long otherwise)
 {
 	volatile zend_long number = otherwise;
@@ -404,16 +402,14 @@ int howdah_execute(const struct howdah_request *request)
 	volatile int outcome = 0;
 
 	zend_first_try {
-		shim_begin(request);
-		VCWD_CHDIR_FILE(request->script); /* A relative open_basedir means the script's folder from here on. */
+		shim_describe(request);
+		current = request;
+		/* A relative open_basedir means the script's folder from here on. */
+		VCWD_CHDIR_FILE(request->script);
 		shim_apply_ini(request);
-		if (request->collects_sessions) {
-			shim_let_sessions_collect(true);
-		}
+		shim_let_sessions_collect(request, true);
 		if (php_request_startup() == SUCCESS) {
-			if (request->status) {
-				SG(sapi_headers).http_response_code = request->status;
-			}
+			SG(sapi_headers).http_response_code = request->status;
 			if (!shim_run_script(request->script)) {
 				outcome = HOWDAH_BROKEN;
 			}
@@ -432,13 +428,12 @@ int howdah_execute(const struct howdah_request *request)
 			SG(rfc1867_uploaded_files) = NULL; /* The files belong to the worker. */
 		}
 		php_request_shutdown(NULL);
-		if (request->collects_sessions) {
-			shim_let_sessions_collect(false);
-		}
+		shim_let_sessions_collect(request, false);
 	} zend_catch {
 		outcome = HOWDAH_BROKEN;
 	} zend_end_try();
-	shim_finish();
+	current = NULL;
+	shim_describe(&no_request);
 	return outcome;
 }
 

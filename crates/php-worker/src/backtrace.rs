@@ -10,7 +10,7 @@ use std::ptr;
 
 use crate::sapi::raw;
 
-/// Bytes of a name or a path that are shown.
+/// Bytes of a name or a path that are shown. The rest is left out.
 pub const LONGEST_TEXT: usize = 256;
 
 /// Kind of a function that is written in C (`ZEND_INTERNAL_FUNCTION`). The others are written in

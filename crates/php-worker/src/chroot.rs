@@ -94,7 +94,7 @@ pub fn inside<'p>(root: Option<&PoolRoot>, path: &'p [u8]) -> &'p [u8] {
     root.map_or(path, |root| root.inside(path))
 }
 
-/// As [`inside`], of a path as text.
+/// Returns the path of a file as the pool's processes see it, as text.
 pub fn inside_text<'p>(root: Option<&PoolRoot>, path: &'p str) -> Cow<'p, str> {
     String::from_utf8_lossy(inside(root, path.as_bytes()))
 }

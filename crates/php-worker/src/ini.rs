@@ -48,7 +48,8 @@ impl PoolIni {
 }
 
 /// Returns the settings whose values PHP has not taken: name, value, and the value that `present`
-/// knows instead. Of lists with the same setting the last one counts.
+/// knows instead. `present` returns `None` for a setting that PHP does not know: such a setting is
+/// not among the results. Of lists with the same setting the last one counts.
 pub fn refused<'g>(
     given: &[&'g [IniPair]],
     present: impl Fn(&str) -> Option<String>,

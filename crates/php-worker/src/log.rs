@@ -188,14 +188,14 @@ pub fn write_lines(lines: &[u8]) {
     }
 }
 
-/// Bytes of a line. The server's log has lines of at most `PIPE_BUF` bytes, too, and adds the time
-/// and the site's name to each.
+/// Bytes of a line. The rest of a longer text becomes further lines. The server's log has lines of
+/// at most `PIPE_BUF` bytes, too, and adds the time and the site's name to each.
 pub const LONGEST_LINE: usize = 4096 - 512;
-/// Bytes of an error that are noted.
+/// Bytes of an error that are noted. The rest is left out.
 const LONGEST_REASON: usize = 1024;
 /// Bytes of a message that are written. The remaining bytes are counted.
 const LONGEST_MESSAGE: usize = 64 * 1024;
-/// Bytes of a script's path, a host or a URL that are written.
+/// Bytes of a script's path, a host or a URL that are written. The rest is left out.
 const LONGEST_PLACE: usize = 512;
 
 fn lines(level: Level, message: &[u8], about: Option<LogContext<'_>>) -> Vec<Vec<u8>> {

@@ -21,12 +21,12 @@ pub struct AskingRequest<'r> {
     pub protocol: &'r [u8],
     /// Time of the request in seconds since 1970.
     pub time: u64,
-    pub slashes: EncodedSlashes,
+    pub slashes: EncodedSlashMeaning,
 }
 
 /// The meaning of `%2F` in a path of the site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EncodedSlashes {
+pub enum EncodedSlashMeaning {
     /// There is no such path.
     Refused,
     /// Three bytes of a name.
@@ -35,13 +35,13 @@ pub enum EncodedSlashes {
     Decoded,
 }
 
-impl EncodedSlashes {
+impl EncodedSlashMeaning {
     /// Returns what the settings of a pool say.
-    pub fn of(settings: &PoolSettings) -> EncodedSlashes {
+    pub fn of(settings: &PoolSettings) -> EncodedSlashMeaning {
         match (settings.allows_encoded_slashes, settings.decodes_encoded_slashes) {
-            (false, _) => EncodedSlashes::Refused,
-            (true, false) => EncodedSlashes::Kept,
-            (true, true) => EncodedSlashes::Decoded,
+            (false, _) => EncodedSlashMeaning::Refused,
+            (true, false) => EncodedSlashMeaning::Kept,
+            (true, true) => EncodedSlashMeaning::Decoded,
         }
     }
 }
@@ -101,7 +101,7 @@ pub fn properties(asker: &AskingRequest<'_>, uri: &[u8]) -> Vec<ListedEntry<'sta
 /// folder of the `present` one. `None` for one that no client may ask for. The server, which is
 /// asked for the target, decides about `%2F`.
 pub fn joined(present: &[u8], uri: &[u8]) -> Option<Vec<u8>> {
-    let target = Target::of(present, uri, EncodedSlashes::Kept)?.unparsed;
+    let target = Target::of(present, uri, EncodedSlashMeaning::Kept)?.unparsed;
     let mut out = Vec::with_capacity(target.len());
     for byte in target {
         match byte {
@@ -128,7 +128,7 @@ struct Target {
 impl Target {
     /// Takes a URI apart. A relative one starts at the folder of the `present` one. `None` for one
     /// that no client may ask for.
-    fn of(present: &[u8], uri: &[u8], slashes: EncodedSlashes) -> Option<Target> {
+    fn of(present: &[u8], uri: &[u8], slashes: EncodedSlashMeaning) -> Option<Target> {
         let mut unparsed = Vec::new();
         if !uri.starts_with(b"/") {
             let path = present.split(|byte| *byte == b'?').next()?;
@@ -144,7 +144,7 @@ impl Target {
 
 /// Decodes `%XX`. `None` for an escape that is none, for an encoded NUL, and for an encoded `/`
 /// where it is refused.
-fn decoded(text: &[u8], slashes: EncodedSlashes) -> Option<Vec<u8>> {
+fn decoded(text: &[u8], slashes: EncodedSlashMeaning) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((first, after)) = rest.split_first() {
@@ -157,8 +157,8 @@ fn decoded(text: &[u8], slashes: EncodedSlashes) -> Option<Vec<u8>> {
         let digits = str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'))?;
         let byte = u8::from_str_radix(digits, 16).ok()?;
         match (byte, slashes) {
-            (0, _) | (b'/', EncodedSlashes::Refused) => return None,
-            (b'/', EncodedSlashes::Kept) => {
+            (0, _) | (b'/', EncodedSlashMeaning::Refused) => return None,
+            (b'/', EncodedSlashMeaning::Kept) => {
                 out.push(b'%');
                 out.extend_from_slice(digits.as_bytes());
             }
@@ -235,15 +235,15 @@ mod tests {
         let of =
             |uri: &str, slashes| Target::of(b"/in/page.php?/not/this", uri.as_bytes(), slashes);
         for (uri, expected) in cases {
-            assert_eq!(of(uri, EncodedSlashes::Refused), expected, "{uri}");
+            assert_eq!(of(uri, EncodedSlashMeaning::Refused), expected, "{uri}");
         }
         let cases = [
             ("/a%2fb%20c", target("/a%2fb%20c", "/a%2fb c", None), "/a/b c"),
             ("/x/..%2F..%2F", target("/x/..%2F..%2F", "/x/..%2F..%2F", None), "/"),
         ];
         for (uri, kept, decoded) in cases {
-            assert_eq!(of(uri, EncodedSlashes::Kept), kept, "{uri}");
-            let path = of(uri, EncodedSlashes::Decoded).unwrap().path;
+            assert_eq!(of(uri, EncodedSlashMeaning::Kept), kept, "{uri}");
+            let path = of(uri, EncodedSlashMeaning::Decoded).unwrap().path;
             assert_eq!(path, decoded.as_bytes(), "{uri}");
         }
         assert_eq!(joined(b"/in/page.php", b"/a%2Fb").unwrap(), b"/a%2Fb");

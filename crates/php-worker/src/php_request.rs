@@ -24,7 +24,7 @@ use crate::chroot::{self, PoolRoot};
 use crate::head::{ScriptHead, StatusField};
 use crate::listed::{self, ListedEntry, ListedValue};
 use crate::log::{self, Level, LogContext};
-use crate::lookup::{self, EncodedSlashes};
+use crate::lookup::{self, EncodedSlashMeaning};
 use crate::questions::Questions;
 use crate::refusal::ScriptRefusal;
 use crate::sapi::{self, raw};
@@ -47,7 +47,7 @@ pub struct WorkerFacts<'f> {
     /// Apache's modules whose directives have an effect, separated by spaces.
     pub modules: &'f str,
     /// The meaning of `%2F` in a path.
-    pub slashes: EncodedSlashes,
+    pub slashes: EncodedSlashMeaning,
     /// The root folder of the worker, if it has one of its own.
     pub root: Option<&'f PoolRoot>,
     /// Working directory of what runs after the script; `None` for the script's folder.
@@ -149,7 +149,10 @@ impl<'c> PhpRequest<'c> {
             content_length: i64::try_from(self.request.body_length).unwrap_or(i64::MAX),
             time: self.request.time as f64 / 1e6,
             ini: raw::INI_AS_BEFORE,
-            status: self.request.status.into(),
+            status: match self.request.status {
+                0 => 200,
+                status => status.into(),
+            },
             collects_sessions: self.facts.collects_sessions.into(),
         }
     }

@@ -18,7 +18,7 @@ use crate::EXIT_USAGE;
 use crate::body::BodyReader;
 use crate::children;
 use crate::ini::{IniPair, PoolIni};
-use crate::lookup::EncodedSlashes;
+use crate::lookup::EncodedSlashMeaning;
 use crate::php_request::{ClientGone, Field, HeadError, PhpRequest, ResponseSink, WorkerFacts};
 use crate::process;
 use crate::sapi::{Engine, EngineOptions, RequestOutcome};
@@ -279,7 +279,7 @@ fn run(options: &RunOptions) -> Result<(), String> {
                 collects_sessions: false,
                 asks_caches: false,
                 modules: "",
-                slashes: EncodedSlashes::Refused,
+                slashes: EncodedSlashMeaning::Refused,
                 root: None,
                 working_directory: None,
             },

@@ -215,7 +215,8 @@ const USUAL_SAPI: &str = "apache2handler";
 /// The name of php-fpm.
 pub const FPM: &str = "fpm-fcgi";
 
-/// Bytes of a request's ini values, encoded, up to which they are kept for the next request.
+/// Bytes of a request's ini values, encoded, up to which they are kept for the next request. Larger
+/// ones are set again for each request.
 const LONGEST_KEPT: usize = 1024;
 
 /// Bytes that PHP's memory manager takes from the system at once, `ZEND_MM_CHUNK_SIZE`.

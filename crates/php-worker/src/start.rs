@@ -96,7 +96,7 @@ pub fn php(
     let (engine, mut facts) = ask(engine, scanned.as_deref())
         .map_err(|error| format!("cannot ask PHP for its state: {error}"))?;
     if facts.settings == 0 {
-        // What php.ini says stays unknown.
+        // The settings of php.ini stay unknown.
         let known = (engine.php_version(), &settings.ini_file, &settings.ini, &settings.admin_ini);
         facts.settings = number_of(format!("{known:?}").as_bytes());
     }

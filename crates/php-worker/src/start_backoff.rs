@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 const EARLY: Duration = Duration::from_secs(5);
 /// Such deaths in a row that cost no time: a single process may be killed by anybody.
 const FREE: u32 = 3;
+/// The first delay. It doubles with each further death in a row.
 const FIRST: Duration = Duration::from_millis(250);
+/// The delay stops growing here.
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// Counts the deaths of workers that have taken no request.

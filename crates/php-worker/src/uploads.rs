@@ -26,7 +26,7 @@ const LONGEST_SWEEP: Duration = Duration::from_secs(60);
 const SWEEPER: &CStr = c"howdah-sweep";
 /// Names that a zygote looks at before it has another process look.
 const MOST_LOOKED_AT: usize = 1_000;
-/// Time that a zygote takes at its end to delete its own folder.
+/// Time that a zygote takes at its end to delete its own folder. The next zygote deletes the rest.
 const LONGEST_REMOVAL: Duration = Duration::from_secs(1);
 
 /// The folder of one zygote. An open and locked descriptor of the folder shows that the zygote or
@@ -165,7 +165,7 @@ fn lock_of_ended(entry: &DirEntry) -> Option<File> {
 fn sweep(uploads: &Path, until: Instant) -> io::Result<()> {
     for entry in fs::read_dir(uploads)?.flatten() {
         if let Some(_lock) = lock_of_ended(&entry) {
-            // What cannot be deleted keeps nothing else.
+            // A folder that cannot be deleted does not keep the others from it.
             let _ = remove_folder(&entry.path(), until);
         }
     }

@@ -21,7 +21,7 @@ use crate::children;
 use crate::chroot::{self, PoolRoot};
 use crate::ini;
 use crate::log::{self, Level};
-use crate::lookup::EncodedSlashes;
+use crate::lookup::EncodedSlashMeaning;
 use crate::php_request::{ClientGone, Field, HeadError, PhpRequest, ResponseSink, WorkerFacts};
 use crate::process::{self, RawPid, SignalState};
 use crate::running::RUNNING;
@@ -59,7 +59,7 @@ pub struct WorkerOrders<'z> {
     /// See [`WorkerFacts::modules`].
     pub modules: &'z str,
     /// See [`WorkerFacts::slashes`].
-    pub slashes: EncodedSlashes,
+    pub slashes: EncodedSlashMeaning,
     /// Slow scripts are logged.
     pub slow_log: Option<SlowLog>,
     /// For each worker: whether the zygote has read the beginning of a line of its output. `None`

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use howdah_ipc::Geometry;
-use howdah_ipc::control::{Attach, FromZygote, MOST_BYTES, ToZygote};
+use howdah_ipc::control::{AttachMessage, FromZygote, MOST_BYTES, ToZygote};
 use howdah_ipc::worker::Attachment;
 use howdah_ipc::worker_set::WorkerSet;
 use howdah_sys::descriptor;
@@ -35,7 +35,7 @@ use self::workers::{Staffing, number};
 use crate::chroot::{self, PoolRoot};
 use crate::ini;
 use crate::log::{self, Level};
-use crate::lookup::EncodedSlashes;
+use crate::lookup::EncodedSlashMeaning;
 use crate::process::{self, RawPid};
 use crate::sapi::Engine;
 use crate::slow_log::SlowLog;
@@ -109,7 +109,7 @@ struct RunningZygote {
     arguments: Option<ArgumentMemory>,
     modules: String,
     /// See [`WorkerFacts::slashes`](crate::php_request::WorkerFacts::slashes).
-    slashes: EncodedSlashes,
+    slashes: EncodedSlashMeaning,
     slow_log: Option<SlowLog>,
     /// See [`WorkerOrders`](crate::worker::WorkerOrders).
     separates_workers: bool,
@@ -196,7 +196,7 @@ impl RunningZygote {
             settings: facts.settings,
             front,
             signals,
-            slashes: EncodedSlashes::of(&settings),
+            slashes: EncodedSlashMeaning::of(&settings),
             pool: CString::new(settings.pool).map_err(|error| error.to_string())?,
             max_requests: settings.max_requests,
             max_memory: settings.max_memory,
@@ -351,7 +351,8 @@ impl RunningZygote {
         if descriptors.len() as u64 >= total {
             let descriptors = std::mem::take(descriptors);
             set_name(ZYGOTE);
-            self.region = RegionState::Attached(Attachment::new(Attach { geometry, descriptors })?);
+            self.region =
+                RegionState::Attached(Attachment::new(AttachMessage { geometry, descriptors })?);
             self.workers = vec![None; geometry.workers];
             self.outputs.expect(geometry.workers)?;
         }

@@ -8,8 +8,9 @@
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Bounds of [`AwakeLimit::patience`].
+/// The shortest [`AwakeLimit::patience`].
 const LEAST_PATIENCE: Duration = Duration::from_millis(1);
+/// The longest [`AwakeLimit::patience`], however long scripts take.
 const MOST_PATIENCE: Duration = Duration::from_millis(100);
 /// Nanoseconds up to which a script is short. One that asks a database is not.
 const SHORT: u32 = 100_000;
@@ -35,7 +36,7 @@ pub(crate) struct AwakeLimit {
     processors: usize,
     /// Nanoseconds that scripts took lately, each at most [`LONGEST_NOTED`]; an average.
     service: AtomicU32,
-    /// As `service`, without that bound.
+    /// The average of `service`, without that bound.
     wall: AtomicU32,
     /// Per mille of a script's time, without waiting for a processor, that it is on one; an
     /// average.

@@ -14,8 +14,8 @@ use howdah_ipc::control::FromZygote;
 use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::mpsc;
 
-/// A descriptor of the front's end of a zygote's socket. The thread of [`Messages`] has the last
-/// one: messages that nobody has received are closed with it.
+/// A descriptor of the front's end of a zygote's socket. The thread of [`ZygoteMessages`] has the
+/// last one: messages that nobody has received are closed with it.
 #[derive(Debug)]
 pub(crate) struct FrontSocket {
     socket: SeqPacket,
@@ -50,17 +50,17 @@ impl Deref for FrontSocket {
 /// The messages of one zygote. Its thread ends when this value and every [`FrontSocket`] of the
 /// zygote are dropped.
 #[derive(Debug)]
-pub(crate) struct Messages {
+pub(crate) struct ZygoteMessages {
     socket: FrontSocket,
     received: mpsc::Receiver<io::Result<FromZygote>>,
 }
 
-impl Messages {
+impl ZygoteMessages {
     /// Starts the thread, which receives from a duplicate of `socket` and closes it after `end`.
     ///
     /// # Errors
     /// The socket cannot be duplicated, or the system has no resources for a thread.
-    pub(crate) fn of(socket: &FrontSocket, end: SocketEnd) -> io::Result<Messages> {
+    pub(crate) fn of(socket: &FrontSocket, end: SocketEnd) -> io::Result<ZygoteMessages> {
         let (socket, last) = (socket.duplicate()?, SeqPacket::duplicate(socket)?);
         let (sender, received) = mpsc::channel(MOST_WAITING);
         let run = move || {
@@ -74,7 +74,7 @@ impl Messages {
             .name("howdah-control".to_owned())
             .stack_size(STACK)
             .spawn(run)?;
-        Ok(Messages { socket, received })
+        Ok(ZygoteMessages { socket, received })
     }
 
     /// Waits for the next message. `None` once the zygote has closed its end.
@@ -86,7 +86,7 @@ impl Messages {
     }
 }
 
-impl Drop for Messages {
+impl Drop for ZygoteMessages {
     fn drop(&mut self) {
         // The thread returns from its call, and finds the channel closed.
         self.received.close();
@@ -122,7 +122,7 @@ mod tests {
     async fn messages_arrive_until_the_end() {
         let (ours, theirs) = SeqPacket::pair().unwrap();
         let (ours, end) = FrontSocket::of(ours);
-        let mut messages = Messages::of(&ours, end).unwrap();
+        let mut messages = ZygoteMessages::of(&ours, end).unwrap();
         let started = FromZygote::Started { worker: 1, pid: 7 };
         theirs.send(&started.encode(), &[ours.as_fd()]).unwrap();
         assert_eq!(messages.next().await.unwrap(), Some(started));
@@ -136,7 +136,7 @@ mod tests {
     async fn a_flood_of_messages_waits_in_the_socket() {
         let (ours, theirs) = SeqPacket::pair().unwrap();
         let (ours, end) = FrontSocket::of(ours);
-        let mut messages = Messages::of(&ours, end).unwrap();
+        let mut messages = ZygoteMessages::of(&ours, end).unwrap();
         let message = FromZygote::Cleaned { slot: 1 }.encode();
         // The thread takes a bounded number of them.
         let mut sent = 0_u32;

@@ -24,7 +24,7 @@ pub(crate) struct Deadlines {
 
 /// The deadline that a request has missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Overdue {
+pub(crate) enum MissedDeadline {
     /// No deadline was missed, but the scripts before the request take long: it is to wait in turn
     /// with those of other clients.
     Recalled,
@@ -52,9 +52,9 @@ impl Deadlines {
 
     /// Notes that the request still waits for a worker: the script's time has not begun. Returns
     /// whether the request has waited for too long. `None` if it has not.
-    pub(crate) fn postpone(&mut self, now: Instant) -> Option<Overdue> {
+    pub(crate) fn postpone(&mut self, now: Instant) -> Option<MissedDeadline> {
         self.waited_until = Some(now);
-        (self.begun_by <= now).then_some(Overdue::Waiting)
+        (self.begun_by <= now).then_some(MissedDeadline::Waiting)
     }
 
     /// Lets the script's time begin at `began`, as its worker says. A time before the request was
@@ -80,7 +80,7 @@ impl Deadlines {
         signs: SignsOfLife,
         now: Instant,
         limits: &PoolLimits,
-    ) -> Option<Overdue> {
+    ) -> Option<MissedDeadline> {
         let next = now + limits.request_timeout;
         if signs.grant != self.signs.grant {
             self.alive_by = match signs.grant.limit() {
@@ -92,9 +92,9 @@ impl Deadlines {
         }
         self.signs = signs;
         if self.done_by <= now {
-            Some(Overdue::Running)
+            Some(MissedDeadline::Running)
         } else {
-            (self.alive_by <= now).then_some(Overdue::Silent)
+            (self.alive_by <= now).then_some(MissedDeadline::Silent)
         }
     }
 
@@ -135,7 +135,7 @@ mod tests {
         Prints,
         Flushes,
         SetsLimit(i64),
-        Is(Option<Overdue>),
+        Is(Option<MissedDeadline>),
     }
     use Event::{Flushes, Is, Prints, SetsLimit};
 
@@ -160,18 +160,18 @@ mod tests {
 
     #[test]
     fn a_silent_script_has_the_request_timeout() {
-        play(&[(59, Is(None)), (60, Is(Some(Overdue::Silent)))]);
+        play(&[(59, Is(None)), (60, Is(Some(MissedDeadline::Silent)))]);
         for sign in [Prints, Flushes] {
-            play(&[(50, sign), (109, Is(None)), (110, Is(Some(Overdue::Silent)))]);
+            play(&[(50, sign), (109, Is(None)), (110, Is(Some(MissedDeadline::Silent)))]);
         }
     }
 
     #[test]
     fn a_limit_that_the_script_sets_counts_from_then() {
-        play(&[(30, SetsLimit(600)), (629, Is(None)), (630, Is(Some(Overdue::Silent)))]);
-        play(&[(30, SetsLimit(1)), (89, Is(None)), (90, Is(Some(Overdue::Silent)))]);
+        play(&[(30, SetsLimit(600)), (629, Is(None)), (630, Is(Some(MissedDeadline::Silent)))]);
+        play(&[(30, SetsLimit(1)), (89, Is(None)), (90, Is(Some(MissedDeadline::Silent)))]);
         // The later limit replaces the earlier one, output does not shorten it.
-        play(&[(0, SetsLimit(600)), (10, SetsLimit(1)), (70, Is(Some(Overdue::Silent)))]);
+        play(&[(0, SetsLimit(600)), (10, SetsLimit(1)), (70, Is(Some(MissedDeadline::Silent)))]);
         play(&[(0, SetsLimit(600)), (10, Prints), (599, Is(None))]);
     }
 
@@ -183,17 +183,21 @@ mod tests {
         let mut deadlines = Deadlines::new(after(15), began, &LIMITS);
         deadlines.forgive(pause);
         assert_eq!(deadlines.postpone(after(84)), None);
-        assert_eq!(deadlines.postpone(after(85)), Some(Overdue::Waiting));
+        assert_eq!(deadlines.postpone(after(85)), Some(MissedDeadline::Waiting));
         let mut deadlines = Deadlines::new(after(15), began, &LIMITS);
         let count = |deadlines: &mut Deadlines, now| {
             deadlines.count(SignsOfLife::default(), after(now), &LIMITS)
         };
         deadlines.forgive(pause);
         assert_eq!(count(&mut deadlines, 129), None);
-        assert_eq!(count(&mut deadlines, 130), Some(Overdue::Silent));
+        assert_eq!(count(&mut deadlines, 130), Some(MissedDeadline::Silent));
         deadlines.forgive(Duration::from_secs(3600));
         assert_eq!(count(&mut deadlines, 3599), None);
-        assert_eq!(count(&mut deadlines, 3600), Some(Overdue::Running), "the last one stays");
+        assert_eq!(
+            count(&mut deadlines, 3600),
+            Some(MissedDeadline::Running),
+            "the last one stays"
+        );
     }
 
     #[test]
@@ -210,23 +214,27 @@ mod tests {
                 deadlines.count(SignsOfLife::default(), after(counts_from + now), &LIMITS)
             };
             assert_eq!(count(&mut deadlines, 59_999), None, "{began}");
-            assert_eq!(count(&mut deadlines, 60_000), Some(Overdue::Silent), "{began}");
+            assert_eq!(count(&mut deadlines, 60_000), Some(MissedDeadline::Silent), "{began}");
         }
         // The time of the slot's former request.
         let mut deadlines = Deadlines::new(after(15_000), queued, &LIMITS);
         assert_eq!(deadlines.postpone(after(500)), None);
         deadlines.begin(|| after(499), &LIMITS);
         assert_eq!(deadlines.count(SignsOfLife::default(), after(59_999), &LIMITS), None);
-        assert_eq!(deadlines.postpone(after(15_000)), Some(Overdue::Waiting));
+        assert_eq!(deadlines.postpone(after(15_000)), Some(MissedDeadline::Waiting));
     }
 
     #[test]
     fn nothing_exceeds_the_last_deadline() {
         for seconds in [0, -1, 1_000_000, i64::MAX] {
-            play(&[(0, SetsLimit(seconds)), (3599, Is(None)), (3600, Is(Some(Overdue::Running)))]);
+            play(&[
+                (0, SetsLimit(seconds)),
+                (3599, Is(None)),
+                (3600, Is(Some(MissedDeadline::Running))),
+            ]);
         }
-        play(&[(3599, SetsLimit(0)), (3600, Is(Some(Overdue::Running)))]);
-        play(&[(3599, Prints), (3600, Is(Some(Overdue::Running)))]);
+        play(&[(3599, SetsLimit(0)), (3600, Is(Some(MissedDeadline::Running)))]);
+        play(&[(3599, Prints), (3600, Is(Some(MissedDeadline::Running)))]);
         let began = Instant::now();
         let mut deadlines = Deadlines::new(began + LIMITS.queue_timeout, began, &LIMITS);
         for word in [u64::MAX, 1 << 63, u64::from(u32::MAX)] {
@@ -238,6 +246,9 @@ mod tests {
             assert_eq!(deadlines.count(signs, began, &LIMITS), None);
         }
         let end = began + LIMITS.request_terminate_timeout;
-        assert_eq!(deadlines.count(SignsOfLife::default(), end, &LIMITS), Some(Overdue::Running));
+        assert_eq!(
+            deadlines.count(SignsOfLife::default(), end, &LIMITS),
+            Some(MissedDeadline::Running)
+        );
     }
 }

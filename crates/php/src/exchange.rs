@@ -16,8 +16,8 @@ use howdah_ipc::response::{self, DecodedHead, HeadKind};
 use howdah_ipc::{Corrupt, SlotPhase};
 
 pub(crate) use self::questions::AskedQuestion;
-pub use self::questions::{AnswerFuture, Answers, Asker};
-use crate::deadlines::Overdue;
+pub use self::questions::{AnswerFuture, AskingConnection, QuestionHandler};
+use crate::deadlines::MissedDeadline;
 use crate::waiters::{SlotNews, Waiters};
 use crate::zygote::{Lease, LostWorker};
 
@@ -26,7 +26,7 @@ use crate::zygote::{Lease, LostWorker};
 /// Dropping it cancels the request if no worker has begun it. Otherwise the worker is told that
 /// nobody reads the response. Always in a box, because it is handed on often.
 #[derive(Debug)]
-pub struct Exchange {
+pub struct ScriptExchange {
     waiters: Rc<Waiters>,
     lease: Option<Lease>,
     since: Instant,
@@ -55,9 +55,10 @@ pub struct ScriptRun {
     /// Nanoseconds that the script ran, also of one that was ended or has died with its worker.
     /// `None` if it went on when the response had ended, and if no worker has begun the request.
     pub took: Option<u64>,
-    /// As [`RequestFigures::peak`]; `None` as well if the script has not ended by itself.
+    /// The value of [`RequestFigures::peak`]. Also `None` if the script has not ended by itself.
     pub peak: Option<u64>,
-    /// As [`RequestFigures::processor`]; `None` as well if the script has not ended by itself.
+    /// The value of [`RequestFigures::processor`]. Also `None` if the script has not ended by
+    /// itself.
     pub processor: Option<u64>,
 }
 
@@ -84,7 +85,7 @@ pub enum ExchangeError {
     /// No worker has begun the request, and none will: the pool died as with
     /// [`ExchangeError::PoolDied`], or the scripts before it take long, and it waits for its turn
     /// with the requests of other clients instead, or the front ends. It can be handed over again,
-    /// see [`Exchange::since`].
+    /// see [`ScriptExchange::since`].
     NotTaken,
     /// No worker began the request within the pool's `queue_timeout`.
     NotBegun,
@@ -103,7 +104,7 @@ pub enum ExchangeError {
 
 /// The part of a response that has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
+pub struct ResponseProgress {
     /// Bytes in the ring that were not consumed.
     pub available: usize,
     /// No further bytes will come.
@@ -112,9 +113,9 @@ pub struct Progress {
     pub full: bool,
 }
 
-impl Exchange {
-    pub(crate) fn new(waiters: Rc<Waiters>, lease: Lease, since: Instant) -> Box<Exchange> {
-        Box::new(Exchange {
+impl ScriptExchange {
+    pub(crate) fn new(waiters: Rc<Waiters>, lease: Lease, since: Instant) -> Box<ScriptExchange> {
+        Box::new(ScriptExchange {
             waiters,
             lease: Some(lease),
             since,
@@ -180,7 +181,10 @@ impl Exchange {
     ///
     /// # Errors
     /// The rest of the response will not arrive.
-    pub fn poll_progress(&mut self, context: &mut Context<'_>) -> Result<Progress, ExchangeError> {
+    pub fn poll_progress(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Result<ResponseProgress, ExchangeError> {
         self.poll_part(AwaitedPart::Content, context)
     }
 
@@ -188,7 +192,7 @@ impl Exchange {
         &mut self,
         awaited: AwaitedPart,
         context: &mut Context<'_>,
-    ) -> Result<Progress, ExchangeError> {
+    ) -> Result<ResponseProgress, ExchangeError> {
         let progress = self.look(awaited, context);
         if let Err(failure) = progress
             && !std::mem::replace(&mut self.is_failed, true)
@@ -211,7 +215,7 @@ impl Exchange {
         &mut self,
         awaited: AwaitedPart,
         context: &mut Context<'_>,
-    ) -> Result<Progress, ExchangeError> {
+    ) -> Result<ResponseProgress, ExchangeError> {
         if self.cancelled {
             return Err(ExchangeError::NotBegun);
         }
@@ -244,7 +248,7 @@ impl Exchange {
                 && available > 0
                 && (lost.is_some() || zygote.is_dead() && look.phase != SlotPhase::Queued)
             {
-                return Ok(Progress { available, complete: false, full: true });
+                return Ok(ResponseProgress { available, complete: false, full: true });
             }
             if let Some(lost) = lost {
                 return Err(ExchangeError::WorkerDied(lost));
@@ -261,7 +265,7 @@ impl Exchange {
             }
             self.check_time(overdue, look.phase)?;
         }
-        Ok(Progress { available, complete: self.complete, full })
+        Ok(ResponseProgress { available, complete: self.complete, full })
     }
 
     /// Ends the exchange of a request that has taken too long, or whose zygote is cut off: takes it
@@ -271,25 +275,27 @@ impl Exchange {
     /// The request ends here, for this reason.
     fn check_time(
         &mut self,
-        overdue: Option<Overdue>,
+        overdue: Option<MissedDeadline>,
         phase: SlotPhase,
     ) -> Result<(), ExchangeError> {
         let lease = self.lease.as_ref().expect("held until dropped");
         let zygote = &lease.zygote;
         let overdue = match phase {
-            SlotPhase::Queued if zygote.cuts_off_waiting() => Some(Overdue::CutOff),
-            SlotPhase::Taken if zygote.cuts_off_running() => Some(Overdue::CutOff),
+            SlotPhase::Queued if zygote.cuts_off_waiting() => Some(MissedDeadline::CutOff),
+            SlotPhase::Taken if zygote.cuts_off_running() => Some(MissedDeadline::CutOff),
             _ => overdue,
         };
         let Some(overdue) = overdue else {
             return Ok(());
         };
         let error = match (overdue, phase) {
-            (Overdue::Waiting, SlotPhase::Queued) => ExchangeError::NotBegun,
-            (Overdue::Recalled | Overdue::CutOff, SlotPhase::Queued) => ExchangeError::NotTaken,
-            (Overdue::Silent, SlotPhase::Taken) => ExchangeError::Silent,
-            (Overdue::Running, SlotPhase::Taken) => ExchangeError::TimedOut,
-            (Overdue::CutOff, SlotPhase::Taken) => ExchangeError::CutOff,
+            (MissedDeadline::Waiting, SlotPhase::Queued) => ExchangeError::NotBegun,
+            (MissedDeadline::Recalled | MissedDeadline::CutOff, SlotPhase::Queued) => {
+                ExchangeError::NotTaken
+            }
+            (MissedDeadline::Silent, SlotPhase::Taken) => ExchangeError::Silent,
+            (MissedDeadline::Running, SlotPhase::Taken) => ExchangeError::TimedOut,
+            (MissedDeadline::CutOff, SlotPhase::Taken) => ExchangeError::CutOff,
             _ => return Ok(()),
         };
         if phase == SlotPhase::Taken {
@@ -312,8 +318,9 @@ impl Exchange {
         came.expect("nothing else ends the wait")
     }
 
-    /// As [`Exchange::head`]; `None` if `is_gone` says that the client is gone. It is told whether
-    /// the request still waits for a worker, for so long that no free one can be about to begin it.
+    /// Waits for the next response head like [`ScriptExchange::head`], unless the client leaves.
+    /// `None`: `is_gone` says that the client is gone. `is_gone` is told whether the request still
+    /// waits for a worker, for so long that no free one can be about to begin it.
     ///
     /// # Errors
     /// `Some(Err)`: the head will not arrive.
@@ -437,7 +444,7 @@ enum AwaitedPart {
 /// The time after which a worker that was free has begun a request.
 const WAKING: Duration = Duration::from_millis(200);
 
-impl Drop for Exchange {
+impl Drop for ScriptExchange {
     fn drop(&mut self) {
         if let Some(report) = self.report.take() {
             report.set(self.run());
@@ -454,7 +461,7 @@ impl Drop for Exchange {
     }
 }
 
-/// Decodes a head that [`Exchange::head`] copied.
+/// Decodes a head that [`ScriptExchange::head`] copied.
 ///
 /// # Errors
 /// [`ExchangeError::Malformed`] if the bytes are no response head.

@@ -12,7 +12,7 @@ use howdah_sys::usage;
 use crate::RequestEncoder;
 use crate::counters::{PoolCounter, PoolCounters};
 use crate::deadlines::Deadlines;
-use crate::exchange::{Answers, Asker, Exchange};
+use crate::exchange::{AskingConnection, QuestionHandler, ScriptExchange};
 use crate::lanes::QueuePlace;
 use crate::pool::{DispatchError, Pool};
 use crate::waiters::Waiters;
@@ -28,7 +28,7 @@ pub struct PoolHandle {
     thread: usize,
     /// This thread's counters of the pool.
     counters: PoolCounters,
-    answers: OnceCell<Rc<Answers>>,
+    answers: OnceCell<Rc<QuestionHandler>>,
     waiters: RefCell<Option<Rc<Waiters>>>,
     version: Cell<u64>,
     trimmed: Cell<Option<Instant>>,
@@ -53,7 +53,7 @@ impl PoolHandle {
 
     /// Chooses who answers what scripts ask while they run. The first choice before the first
     /// request holds.
-    pub fn answer_with(&self, answers: Answers) {
+    pub fn answer_with(&self, answers: QuestionHandler) {
         let _ = self.answers.set(Rc::new(answers));
     }
 
@@ -73,11 +73,11 @@ impl PoolHandle {
     pub async fn dispatch(
         &self,
         place: QueuePlace,
-        asker: Option<Asker>,
+        asker: Option<AskingConnection>,
         encoder: &RefCell<RequestEncoder>,
         encode: impl Fn(&mut RequestEncoder),
         body: RequestBody<'_>,
-    ) -> Result<Box<Exchange>, DispatchError> {
+    ) -> Result<Box<ScriptExchange>, DispatchError> {
         let waiting = WaitingRequest { handle: self, place };
         let dispatched = self.try_dispatch(place, asker, encoder, encode, body).await;
         std::mem::forget(waiting);
@@ -111,11 +111,11 @@ impl PoolHandle {
     async fn try_dispatch(
         &self,
         place: QueuePlace,
-        asker: Option<Asker>,
+        asker: Option<AskingConnection>,
         encoder: &RefCell<RequestEncoder>,
         encode: impl Fn(&mut RequestEncoder),
         body: RequestBody<'_>,
-    ) -> Result<Box<Exchange>, DispatchError> {
+    ) -> Result<Box<ScriptExchange>, DispatchError> {
         let mut asked = place.since;
         loop {
             if self.pool.is_cut_off() {
@@ -175,7 +175,7 @@ impl PoolHandle {
                     let deadlines = Deadlines::new(begun_by, now, self.pool.limits());
                     waiters.register(lease.index(), deadlines, asker);
                     waiters.watch_slots();
-                    return Ok(Exchange::new(waiters, lease, since));
+                    return Ok(ScriptExchange::new(waiters, lease, since));
                 }
                 Err(SubmitError::TooLarge) => return Err(DispatchError::TooLarge),
                 // The socket is full because nobody reads it, or the region is corrupt: the zygote

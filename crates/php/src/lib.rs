@@ -3,7 +3,7 @@
 //!
 //! A [`Pool`] is shared by all threads of the front and outlives its zygotes: a pool whose zygote
 //! died waits for the next one. Each front thread has a [`PoolHandle`] per pool, with a table of
-//! the exchanges that wait for news of their slots. An [`Exchange`] is one request on its way
+//! the exchanges that wait for news of their slots. An [`ScriptExchange`] is one request on its way
 //! through a worker; dropping it at any time is safe.
 #![forbid(unsafe_code)]
 
@@ -23,8 +23,8 @@ mod waiters;
 mod zygote;
 
 pub use exchange::{
-    AnswerFuture, Answers, Asker, Exchange, ExchangeError, Progress, RunReport, ScriptRun,
-    decode_head,
+    AnswerFuture, AskingConnection, ExchangeError, QuestionHandler, ResponseProgress, RunReport,
+    ScriptExchange, ScriptRun, decode_head,
 };
 pub use handle::{PoolHandle, RequestBody};
 pub use howdah_ipc::figures::{CacheNumber, CacheNumbers, RequestFigures, WorkerFigures};

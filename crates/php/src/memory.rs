@@ -17,7 +17,7 @@ pub struct MemoryFigures {
 
 /// The memory that the workers of a pool need.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Footprint {
+pub(crate) struct MemoryFootprint {
     /// Bytes that the workers use together, as far as they have told, with an average script for
     /// each that is busy.
     pub(crate) own: u64,
@@ -34,7 +34,7 @@ pub(crate) struct Footprint {
     looks: u32,
 }
 
-impl Footprint {
+impl MemoryFootprint {
     /// Takes the figures of the workers that live into account: for each the bytes between
     /// requests, if they are known, and those that PHP had at most for the last script. `busy` of
     /// the workers run one.
@@ -141,7 +141,7 @@ impl MemorySum {
     /// pool may use.
     pub(crate) fn of(
         figures: MemoryFigures,
-        footprint: Footprint,
+        footprint: MemoryFootprint,
         pools: u64,
         most: u64,
     ) -> MemorySum {
@@ -187,10 +187,12 @@ const UNPROVEN_WORKER: u64 = 32 << 20;
 const RESTING_WORKER: u64 = 16 << 20;
 /// Bytes that are assumed at least, whatever workers tell.
 const LEAST_WORKER: u64 = 4 << 20;
-/// As [`LEAST_WORKER`], for a script alone.
+/// Bytes that are assumed at least for a script alone.
 const LEAST_SCRIPT: u64 = 1 << 20;
-/// Bounds of the memory that stays free, of which a sixteenth of all memory is usual.
+/// Bytes of memory that stay free at least. A sixteenth of all memory is usual.
 const LEAST_RESERVE: u64 = 16 << 20;
+/// Bytes of memory that stay free at most: on machines with more than 8 GiB this is less than a
+/// sixteenth.
 const MOST_RESERVE: u64 = 512 << 20;
 
 #[cfg(test)]
@@ -199,12 +201,12 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn footprint(workers: &[(u64, u64)]) -> Footprint {
+    fn footprint(workers: &[(u64, u64)]) -> MemoryFootprint {
         busy_footprint(workers, 0)
     }
 
-    fn busy_footprint(workers: &[(u64, u64)], busy: usize) -> Footprint {
-        let mut footprint = Footprint::default();
+    fn busy_footprint(workers: &[(u64, u64)], busy: usize) -> MemoryFootprint {
+        let mut footprint = MemoryFootprint::default();
         let of = |&(proportional, peak): &(u64, u64)| {
             ((proportional > 0).then_some(proportional * MIB), peak * MIB)
         };
@@ -273,10 +275,10 @@ mod tests {
         let sum = MemorySum::of(figures(4096, 4000), footprint(&workers), 20 * MIB, 90 * MIB);
         assert_eq!((sum.room, sum.reserve), (4, 256 * MIB));
         assert_eq!(room(4096, 4000, &[(1 << 40, 1 << 40)], 20), 1);
-        let tiny = Footprint {
+        let tiny = MemoryFootprint {
             own: 1,
             resting: 1,
-            ..Footprint::default()
+            ..MemoryFootprint::default()
         };
         let sum = MemorySum::of(figures(1024, 104), tiny, 0, u64::MAX);
         assert_eq!(sum.room, (104 - 64) / 4);
@@ -295,7 +297,7 @@ mod tests {
 
     #[test]
     fn what_a_former_generation_has_measured_counts_until_a_script_has_ended() {
-        let mut footprint = Footprint::default();
+        let mut footprint = MemoryFootprint::default();
         assert_eq!(footprint.measured(7), None);
         let former = MeasuredMemory {
             resting: 20 * MIB,
@@ -324,7 +326,7 @@ mod tests {
 
     #[test]
     fn scripts_that_do_not_end_are_thought_to_wait() {
-        let mut footprint = Footprint::default();
+        let mut footprint = MemoryFootprint::default();
         let mut look = |busy| {
             footprint.note(std::iter::once((None, 0)), busy);
             footprint.per_worker()

@@ -11,7 +11,7 @@ use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::Notify;
 
 pub use self::figures::{LivingWorker, PoolFigures, ZygoteFacts};
-use crate::control::{FrontSocket, Messages};
+use crate::control::{FrontSocket, ZygoteMessages};
 use crate::lanes::{LaneLimits, QueuePlace};
 use crate::memory::{MemoryRecord, MemoryWatch};
 use crate::scaling::Scaling;
@@ -77,7 +77,7 @@ pub struct PoolLimits {
 pub enum DispatchError {
     /// [`PoolLimits::queue`] requests wait already.
     QueueFull,
-    /// As many requests of its lane wait already as may.
+    /// The lane of the request is full.
     LaneFull,
     /// The request waited for [`PoolLimits::queue_timeout`].
     QueueTimeout,
@@ -190,13 +190,13 @@ impl Pool {
     }
 
     /// Lets the zygote at the other end of `control` take the place of the former one.
-    fn attach(&self, control: SeqPacket) -> io::Result<(Arc<Zygote>, Messages)> {
+    fn attach(&self, control: SeqPacket) -> io::Result<(Arc<Zygote>, ZygoteMessages)> {
         let limits = (&self.limits, &self.lanes[..]);
         let (control, end) = FrontSocket::of(control);
         let zygote = Zygote::attach(control, limits, self.threads, self.memory.clone())?;
         self.record.get().into_iter().for_each(|record| zygote.remember(record));
         // Before the zygote is taken: where this fails, nobody would listen to it.
-        let messages = Messages::of(zygote.control(), end)?;
+        let messages = ZygoteMessages::of(zygote.control(), end)?;
         let previous = {
             let mut present = self.lock();
             // Under the lock, so that a version always means the same zygote.
@@ -216,7 +216,7 @@ impl Pool {
     async fn attend(
         &self,
         zygote: &Arc<Zygote>,
-        messages: &mut Messages,
+        messages: &mut ZygoteMessages,
         mut report: impl FnMut(PoolEvent),
     ) -> io::Result<()> {
         let mut started = 0;

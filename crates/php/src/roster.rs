@@ -7,7 +7,7 @@ use howdah_ipc::worker_set::WorkerSet;
 
 /// The places of the workers of one zygote.
 #[derive(Debug)]
-pub(crate) struct Roster(Vec<WorkerPlace>);
+pub(crate) struct WorkerRoster(Vec<WorkerPlace>);
 
 #[derive(Debug, Clone)]
 struct WorkerPlace {
@@ -15,7 +15,7 @@ struct WorkerPlace {
     /// Process id, 0 for none.
     pid: u64,
     started: SystemTime,
-    /// As `started`, on the clock that nobody sets.
+    /// The same time on the monotonic clock.
     since: Instant,
     /// The worker has slept or taken a request since its start.
     is_settled: bool,
@@ -42,9 +42,9 @@ pub(crate) struct FigureBounds {
     pub(crate) requests: u64,
 }
 
-impl Roster {
+impl WorkerRoster {
     /// Places for `most` workers, of which the first `wanted` are wanted.
-    pub(crate) fn new(most: usize, wanted: usize) -> Roster {
+    pub(crate) fn new(most: usize, wanted: usize) -> WorkerRoster {
         let place = |index| WorkerPlace {
             is_wanted: index < wanted,
             pid: 0,
@@ -57,7 +57,7 @@ impl Roster {
             processor: 0,
             shown: (0, 0),
         };
-        Roster((0..most).map(place).collect())
+        WorkerRoster((0..most).map(place).collect())
     }
 
     /// The workers that are wanted.
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn the_lowest_free_place_is_taken_first() {
-        let mut roster = Roster::new(4, 2);
+        let mut roster = WorkerRoster::new(4, 2);
         assert_eq!((roster.count(), roster.present()), (2, 0));
         assert_eq!(roster.starting(|_| true), 2);
         roster.started(0, 7);
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_death_says_whether_the_worker_was_wanted() {
-        let mut roster = Roster::new(2, 2);
+        let mut roster = WorkerRoster::new(2, 2);
         roster.started(0, 7);
         assert_eq!(roster.died(0, 6), Some(true), "an earlier process in this place");
         assert_eq!(roster.pid(0), 7);
@@ -276,9 +276,9 @@ mod tests {
 
     #[test]
     fn each_nanosecond_on_a_processor_is_counted_once() {
-        let mut roster = Roster::new(1, 1);
+        let mut roster = WorkerRoster::new(1, 1);
         let later = bounds(Duration::from_secs(60));
-        let note = |roster: &mut Roster, total| roster.note_processor(0, total, later);
+        let note = |roster: &mut WorkerRoster, total| roster.note_processor(0, total, later);
         assert_eq!(note(&mut roster, 5), 0, "there is no worker");
         roster.started(0, 7);
         assert_eq!((note(&mut roster, 5), note(&mut roster, 8)), (5, 3));
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn false_figures_count_no_more_than_processors_have_had_time_for() {
-        let mut roster = Roster::new(1, 1);
+        let mut roster = WorkerRoster::new(1, 1);
         roster.started(0, 7);
         let (early, late) = (bounds(Duration::from_secs(10)), bounds(Duration::from_secs(30)));
         let first = roster.note_processor(0, u64::MAX, early);
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_worker_has_rested_if_it_served_nothing_meanwhile() {
-        let mut roster = Roster::new(3, 3);
+        let mut roster = WorkerRoster::new(3, 3);
         (0..3).for_each(|worker| roster.started(worker, 7));
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::memory::{Footprint, MemoryFigures, MemorySum};
+use crate::memory::{MemoryFigures, MemoryFootprint, MemorySum};
 
 /// The way the number of a pool's workers follows its load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Scaling {
             Scaling::Auto { start, .. } => {
                 let room = memory.and_then(|figures| {
                     let share = self.most_memory(figures.limit)?;
-                    Some(MemorySum::of(figures, Footprint::default(), 0, share).room)
+                    Some(MemorySum::of(figures, MemoryFootprint::default(), 0, share).room)
                 });
                 start.min(most).min(room.unwrap_or(most)).max(1)
             }

@@ -25,7 +25,7 @@ impl StrandedRequests {
     /// its place to that of another client.
     ///
     /// # Errors
-    /// As many wait already as may.
+    /// The lane of the request is full.
     pub(crate) fn join(&self, place: QueuePlace) -> Result<oneshot::Receiver<()>, LaneFull> {
         let mut lanes = self.lanes();
         lanes.retain(|waiting| !waiting.is_closed());

@@ -16,13 +16,13 @@ use howdah_sys::readiness::Readable;
 use tokio::task::JoinHandle;
 
 pub(crate) use self::untold::SlotNews;
-use self::untold::Untold;
+use self::untold::UntoldOutput;
 use crate::counters::{PoolCounter, PoolCounters};
-use crate::deadlines::{Deadlines, Overdue};
+use crate::deadlines::{Deadlines, MissedDeadline};
 use crate::exchange::AskedQuestion;
 use crate::pool::PoolLimits;
 use crate::zygote::{Lease, Zygote};
-use crate::{Answers, Asker, ExchangeError};
+use crate::{AskingConnection, ExchangeError, QuestionHandler};
 
 /// The time that workers take nothing from the queue until the requests there that came while
 /// scripts were short wait in turn with those of other clients instead.
@@ -36,9 +36,9 @@ pub(crate) struct Waiters {
     limits: PoolLimits,
     counters: PoolCounters,
     /// Answers what scripts ask while they run.
-    pub(crate) answers: Option<Rc<Answers>>,
+    pub(crate) answers: Option<Rc<QuestionHandler>>,
     /// By slot: for whom the script may ask.
-    pub(crate) askers: RefCell<Vec<Option<Asker>>>,
+    pub(crate) askers: RefCell<Vec<Option<AskingConnection>>>,
     /// By slot.
     entries: RefCell<Vec<SlotWaiter>>,
     /// Slots that this thread has handed over and not got back.
@@ -64,8 +64,8 @@ enum SlotWaiter {
     Waiting {
         waker: Option<Waker>,
         deadlines: Deadlines,
-        overdue: Option<Overdue>,
-        untold: Untold,
+        overdue: Option<MissedDeadline>,
+        untold: UntoldOutput,
     },
     /// The exchange was dropped while a worker ran the script. The script keeps its deadlines.
     Abandoned {
@@ -90,7 +90,7 @@ impl Waiters {
         thread: usize,
         limits: PoolLimits,
         counters: PoolCounters,
-        answers: Option<Rc<Answers>>,
+        answers: Option<Rc<QuestionHandler>>,
     ) -> io::Result<Rc<Waiters>> {
         let slots = zygote.front.geometry().slots;
         let entries = RefCell::new((0..slots).map(|_| SlotWaiter::Unused).collect());
@@ -159,20 +159,25 @@ impl Waiters {
             if let SlotWaiter::Waiting { waker, overdue, .. } = entry
                 && self.zygote.front.is_queued(slot)
             {
-                *overdue = Some(Overdue::Recalled);
+                *overdue = Some(MissedDeadline::Recalled);
                 waker.iter().for_each(Waker::wake_by_ref);
             }
         }
     }
 
     /// Registers a slot that was just queued, and for whom its script may ask.
-    pub(crate) fn register(&self, slot: usize, deadlines: Deadlines, asker: Option<Asker>) {
+    pub(crate) fn register(
+        &self,
+        slot: usize,
+        deadlines: Deadlines,
+        asker: Option<AskingConnection>,
+    ) {
         self.askers.borrow_mut()[slot] = asker;
         self.entries.borrow_mut()[slot] = SlotWaiter::Waiting {
             waker: None,
             deadlines,
             overdue: None,
-            untold: Untold::default(),
+            untold: UntoldOutput::default(),
         };
         self.open.set(self.open.get() + 1);
     }

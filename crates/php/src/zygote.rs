@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use howdah_ipc::control::{Cleaning, FromZygote, OpcacheWarmup, ToZygote};
-use howdah_ipc::front::Front;
+use howdah_ipc::control::{FromZygote, OpcacheWarmup, SlotCleaning, ToZygote};
+use howdah_ipc::front::FrontRegion;
 use howdah_ipc::worker_set::WorkerSet;
 use howdah_ipc::{Corrupt, Geometry};
 use howdah_sys::process::Exit;
@@ -24,9 +24,9 @@ use crate::KILL_SIGNAL;
 use crate::awake::AwakeLimit;
 use crate::control::FrontSocket;
 use crate::lanes::{LaneFigures, LaneLimits, PoolLanes};
-use crate::memory::{Footprint, MemoryRecord, MemorySum, MemoryWatch};
+use crate::memory::{MemoryFootprint, MemoryRecord, MemorySum, MemoryWatch};
 use crate::pool::{DispatchError, PoolLimits};
-use crate::roster::Roster;
+use crate::roster::WorkerRoster;
 use crate::scaling::Scaling;
 
 use cut_off::CutOff;
@@ -36,7 +36,7 @@ pub use lost::LostWorker;
 /// One zygote of a pool. Dropped when its last exchange has ended.
 #[derive(Debug)]
 pub(crate) struct Zygote {
-    pub(crate) front: Front,
+    pub(crate) front: FrontRegion,
     control: FrontSocket,
     /// The zygote died, or a worker wrote nonsense: nothing is dispatched here any more.
     dead: AtomicBool,
@@ -81,8 +81,7 @@ pub(crate) struct Zygote {
     may_grow: AtomicBool,
     /// Requests that found no sleeping worker since the last look at the number of workers.
     lacking: AtomicUsize,
-    /// The workers that are awake take nothing from the queue: others are needed, whatever the
-    /// limit of those awake.
+    /// Awake workers take nothing from the queue: others are needed, whatever the limit is.
     is_stuck: AtomicBool,
     /// Time at which PHP had started there.
     ready: OnceLock<Instant>,
@@ -103,8 +102,8 @@ pub(crate) struct Zygote {
 #[derive(Debug)]
 struct ZygoteState {
     /// Requests that wait for a slot.
-    lanes: PoolLanes<Waiting>,
-    roster: Roster,
+    lanes: PoolLanes<LeaseSender>,
+    roster: WorkerRoster,
     /// Time at which the zygote has told of a worker's start or death last.
     staffed: Instant,
     /// Nanoseconds on a processor of workers that have died, to be counted.
@@ -114,7 +113,7 @@ struct ZygoteState {
     /// The zygote does not know yet which workers are wanted.
     is_untold: bool,
     /// The memory that the workers need.
-    footprint: Footprint,
+    footprint: MemoryFootprint,
     /// The sum of memory that the last look has made.
     memory: Option<MemorySum>,
     /// A limit of memory has become smaller, and there may be more workers than room for them.
@@ -124,15 +123,13 @@ struct ZygoteState {
 }
 
 /// Time that workers have to take a request, from the last start or death of one. A shorter
-/// `queue_timeout` would otherwise end one zygote after the other on a machine on which workers
-/// start slowly.
+/// `queue_timeout` would otherwise end one zygote after the other where workers start slowly.
 const SETTLING: Duration = Duration::from_secs(5);
-/// Time that a zygote without workers has to start one: it waits for up to 10 s where workers die
-/// before their first request.
+/// Time for a zygote without workers to start one. It waits for up to 10 s where workers die early.
 const SUCCESSION: Duration = Duration::from_secs(20);
 
 /// A request that waits for a slot. It gets the slot, or the reason why it is refused.
-type Waiting = oneshot::Sender<Result<Lease, DispatchError>>;
+type LeaseSender = oneshot::Sender<Result<Lease, DispatchError>>;
 
 const CLEANS_NOTHING: &str = "the zygote returns no slot that it was told to clean; it may be \
                               stopped";
@@ -165,6 +162,9 @@ pub(crate) enum ZygoteEvent {
 impl Zygote {
     /// Makes a region and sends it to the zygote at the other end of `control`, which forks the
     /// first workers.
+    ///
+    /// # Errors
+    /// The region cannot be made, or the zygote is gone.
     pub(crate) fn attach(
         control: FrontSocket,
         (limits, lanes): (&PoolLimits, &[LaneLimits]),
@@ -174,7 +174,7 @@ impl Zygote {
         let PoolLimits {
             workers, queue: most_waiting, scaling, ..
         } = *limits;
-        let (front, attach) = Front::create(Geometry::for_pool(workers, threads))?;
+        let (front, attach) = FrontRegion::create(Geometry::for_pool(workers, threads))?;
         attach.send(&control)?;
         let most = front.geometry().workers;
         let first = scaling.first(most, memory.figures());
@@ -195,12 +195,12 @@ impl Zygote {
             has_lanes: !lanes.is_empty(),
             state: Mutex::new(ZygoteState {
                 lanes: PoolLanes::new(lanes),
-                roster: Roster::new(most, first),
+                roster: WorkerRoster::new(most, first),
                 staffed: Instant::now(),
                 processor: 0,
                 counted_processor: 0,
                 is_untold: false,
-                footprint: Footprint::default(),
+                footprint: MemoryFootprint::default(),
                 memory: None,
                 is_cut: false,
                 excess: 0,
@@ -228,13 +228,12 @@ impl Zygote {
         }))
     }
 
-    /// The control socket, for [`crate::control::Messages`].
+    /// The control socket, for [`crate::control::ZygoteMessages`].
     pub(crate) fn control(&self) -> &FrontSocket {
         &self.control
     }
 
-    /// Returns what is notified of every death of a worker or of the zygote, for one front thread.
-    /// The thread then looks at all its slots.
+    /// Returns the notice of deaths for one front thread, which then looks at all its slots.
     pub(crate) fn alarm(&self, thread: usize) -> &Notify {
         &self.alarms[thread]
     }
@@ -265,8 +264,8 @@ impl Zygote {
         self.reason.get().copied().unwrap_or(NONSENSE)
     }
 
-    /// Gives the zygote up: waiting requests go on to wait for the next one, exchanges in flight
-    /// fail, workers are killed.
+    /// Gives the zygote up: waiting requests wait for the next one, exchanges fail, workers are
+    /// killed.
     pub(crate) fn condemn(&self) {
         if self.dead.swap(true, Ordering::AcqRel) {
             return;
@@ -293,7 +292,7 @@ impl Zygote {
     }
 
     /// Asks the zygote to clean a slot, if the zygote reads its messages.
-    fn clean(&self, cleaning: Cleaning) {
+    fn clean(&self, cleaning: SlotCleaning) {
         if self.control.send_now(&ToZygote::Clean(cleaning).encode(), &[]).is_err() {
             // The memory stays in use. Workers discard the descriptors of earlier requests.
             self.front.cleaned(usize::try_from(cleaning.slot).unwrap_or(usize::MAX));

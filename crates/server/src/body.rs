@@ -8,13 +8,13 @@
 //! the bytes of a tunnel.
 
 mod constancy;
+mod file_residence;
 mod filter_room;
 mod filtering;
 mod filters;
 mod pump;
 mod ranged;
 mod receive;
-mod residence;
 mod sent_files;
 mod settle;
 mod source;
@@ -34,7 +34,7 @@ pub(crate) use self::receive::{
 };
 pub(crate) use self::sent_files::{SentFile, SentFiles};
 pub(crate) use self::settle::{read, settle};
-pub(crate) use self::source::{AvailableContent, Body, BodySource, PAUSE, SourceError};
+pub(crate) use self::source::{AvailableContent, BodySource, PAUSE, ResponseBody, SourceError};
 pub(crate) use self::spool::SpoolLimits;
 pub(crate) use self::storage::{ReadBack, Storage, StorageCall, StorageLimits, StorageRefusal};
 pub(crate) use self::trailers::Trailers;

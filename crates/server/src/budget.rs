@@ -49,7 +49,7 @@ pub(crate) enum BudgetUnit {
 
 /// The budget that has no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoRoom {
+pub(crate) enum BudgetUsedUp {
     /// The one of the client.
     Client(BudgetUnit),
     /// The one of the site.
@@ -58,47 +58,47 @@ pub(crate) enum NoRoom {
     Total(BudgetUnit),
 }
 
-impl fmt::Display for NoRoom {
+impl fmt::Display for BudgetUsedUp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            NoRoom::Site(BudgetUnit::Bytes) => {
+            BudgetUsedUp::Site(BudgetUnit::Bytes) => {
                 "the site's temporary files have as many bytes as its `spill_total` allows"
             }
-            NoRoom::Total(BudgetUnit::Bytes) => {
+            BudgetUsedUp::Total(BudgetUnit::Bytes) => {
                 "the temporary files of all sites have as many bytes as `spill_total` of \
                  `[limits]` allows"
             }
-            NoRoom::Site(BudgetUnit::Files) => {
+            BudgetUsedUp::Site(BudgetUnit::Files) => {
                 "the site has as many temporary files as its share of the limit of open files \
                  (`ulimit -n`)"
             }
-            NoRoom::Total(BudgetUnit::Files) => {
+            BudgetUsedUp::Total(BudgetUnit::Files) => {
                 "there are as many temporary files as the limit of open files (`ulimit -n`) allows"
             }
-            NoRoom::Site(BudgetUnit::Connections) => {
+            BudgetUsedUp::Site(BudgetUnit::Connections) => {
                 "the site has as many connections to its upstreams as its share of the limit of \
                  open files (`ulimit -n`)"
             }
-            NoRoom::Total(BudgetUnit::Connections) => {
+            BudgetUsedUp::Total(BudgetUnit::Connections) => {
                 "there are as many connections to upstreams as the limit of open files (`ulimit \
                  -n`) allows"
             }
-            NoRoom::Site(BudgetUnit::SentFiles) => {
+            BudgetUsedUp::Site(BudgetUnit::SentFiles) => {
                 "as many of the site's files are being sent as its share of the limit of open \
                  files (`ulimit -n`)"
             }
-            NoRoom::Total(BudgetUnit::SentFiles) => {
+            BudgetUsedUp::Total(BudgetUnit::SentFiles) => {
                 "as many files are being sent as the limit of open files (`ulimit -n`) allows"
             }
-            NoRoom::Site(BudgetUnit::Variables) => {
+            BudgetUsedUp::Site(BudgetUnit::Variables) => {
                 "the variables, notes and added fields of the site's requests take as much memory \
                  as those of a site may"
             }
-            NoRoom::Total(BudgetUnit::Variables) => {
+            BudgetUsedUp::Total(BudgetUnit::Variables) => {
                 "the variables, notes and added fields of all requests take as much memory as they \
                  may"
             }
-            NoRoom::Client(_) => {
+            BudgetUsedUp::Client(_) => {
                 "as many files are being sent to the client as its share of the limit of open \
                  files (`ulimit -n`)"
             }
@@ -155,18 +155,18 @@ impl Budget {
     ///
     /// # Errors
     /// A budget has no room; nothing was counted.
-    pub(crate) fn reserve(&self, site: usize, number: u64) -> Result<(), NoRoom> {
+    pub(crate) fn reserve(&self, site: usize, number: u64) -> Result<(), BudgetUsedUp> {
         let limit = self.limit.load(Ordering::Relaxed);
         let used = self.used.fetch_add(number, Ordering::Relaxed).saturating_add(number);
         let Some(site) = self.sites.get(site) else {
-            return self.refuse_unless(used <= limit, None, number, NoRoom::Total(self.of));
+            return self.refuse_unless(used <= limit, None, number, BudgetUsedUp::Total(self.of));
         };
         let own = site.used.fetch_add(number, Ordering::Relaxed).saturating_add(number);
-        self.refuse_unless(used <= limit, Some(site), number, NoRoom::Total(self.of))?;
+        self.refuse_unless(used <= limit, Some(site), number, BudgetUsedUp::Total(self.of))?;
         // Twice as much is left for the others: however many sites take all they may, the next one
         // finds room.
         let most = site.limit.unwrap_or((limit - used) / 2);
-        self.refuse_unless(own <= most, Some(site), number, NoRoom::Site(self.of))
+        self.refuse_unless(own <= most, Some(site), number, BudgetUsedUp::Site(self.of))
     }
 
     /// Returns whether the site could have one more now.
@@ -183,8 +183,8 @@ impl Budget {
         has_room: bool,
         site: Option<&SiteBudget>,
         number: u64,
-        no_room: NoRoom,
-    ) -> Result<(), NoRoom> {
+        no_room: BudgetUsedUp,
+    ) -> Result<(), BudgetUsedUp> {
         if has_room {
             return Ok(());
         }
@@ -251,8 +251,8 @@ mod tests {
     fn a_site_takes_what_it_may_and_no_more() {
         let budget = budget(Some(100), &[Some(30), Some(90)], 0);
         assert_eq!(budget.reserve(0, 30), Ok(()));
-        assert_eq!(budget.reserve(0, 1), Err(NoRoom::Site(Bytes)));
-        assert_eq!(budget.reserve(1, 71), Err(NoRoom::Total(Bytes)));
+        assert_eq!(budget.reserve(0, 1), Err(BudgetUsedUp::Site(Bytes)));
+        assert_eq!(budget.reserve(1, 71), Err(BudgetUsedUp::Total(Bytes)));
         assert_eq!(budget.reserve(1, 70), Ok(()));
         assert_eq!(budget.usage(), (100, 100));
         budget.give_back(0, 30);
@@ -279,7 +279,7 @@ mod tests {
         let budget = budget(None, &[Some(u64::MAX)], 1000);
         assert_eq!(budget.usage(), (500, 0));
         assert_eq!(budget.reserve(0, 500), Ok(()));
-        assert_eq!(budget.reserve(0, 1), Err(NoRoom::Total(Bytes)));
+        assert_eq!(budget.reserve(0, 1), Err(BudgetUsedUp::Total(Bytes)));
     }
 
     #[test]

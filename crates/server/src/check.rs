@@ -66,7 +66,7 @@ pub(crate) fn directives(config: &Config, reader: Option<&Identity>) -> io::Resu
                 Some(reader) => credentials::with_rights_of(reader, look)?,
             }
             if found.is_cut {
-                findings.note_cut(&root, "there are too many folders: the rest was not checked");
+                findings.note_bound(&root, "there are too many folders: the rest was not checked");
             }
         }
     }
@@ -122,21 +122,22 @@ impl Findings {
         let tree = DocumentTree::open(root, site.config().symlinks);
         for folder in folders {
             let content = match &tree {
-                None => {
-                    Err("it cannot be read: the server's user may not enter the root".to_owned())
-                }
+                None => Err(format!(
+                    "it cannot be read, because the server's user may not enter {}",
+                    root.display()
+                )),
                 Some(tree) => tree.read(&tree::htaccess(folder), most),
             };
             self.file(site, &with_slash(&root.join(OsStr::from_bytes(folder))), content);
             if self.remarks.len() - before > MOST_REMARKS {
                 self.remarks.truncate(before + MOST_REMARKS);
-                self.note_cut(root, "there are too many mistakes: the rest was not checked");
+                self.note_bound(root, "there are too many mistakes: the rest was not checked");
                 return;
             }
         }
     }
 
-    fn note_cut(&mut self, root: &Path, what: &str) {
+    fn note_bound(&mut self, root: &Path, what: &str) {
         let context = CompileContext::new(&*root.to_string_lossy(), &with_slash(root));
         self.remarks
             .push(about_file(&context, MistakeKind::Doubtful, Complaint::new(what)));
@@ -148,7 +149,7 @@ impl Findings {
         let context = site.htaccess_context(folder);
         match content {
             Err(why) => {
-                let message = format!("{why}; requests that it covers are refused");
+                let message = format!("{why}; requests that the file covers are refused");
                 self.remarks.push(about_file(
                     &context,
                     MistakeKind::Unreadable,

@@ -20,11 +20,11 @@ pub(crate) use job_queue::{ClientNetwork, CrewFull, JobOrigin, QueueBounds};
 /// Threads that do jobs, each with a `T` of its own, which a thread without jobs drops after
 /// [`REST`]. They end when the crew is dropped.
 pub(crate) struct Crew<T> {
-    board: Arc<Board<T>>,
+    board: Arc<JobBoard<T>>,
 }
 
 /// The jobs that wait, as the crew and its threads see them.
-struct Board<T> {
+struct JobBoard<T> {
     jobs: Mutex<Jobs<T>>,
     news: Condvar,
 }
@@ -69,7 +69,7 @@ impl<T: 'static> Crew<T> {
     /// Starts the threads as [`start`](Crew::start) does. Each thread calls `begin` first.
     ///
     /// # Errors
-    /// As [`start`](Crew::start).
+    /// The errors of [`start`](Crew::start).
     pub(crate) fn start_each(
         name: &str,
         threads: usize,
@@ -82,7 +82,7 @@ impl<T: 'static> Crew<T> {
             idle: 0,
             is_over: false,
         };
-        let board = Arc::new(Board {
+        let board = Arc::new(JobBoard {
             jobs: Mutex::new(jobs),
             news: Condvar::new(),
         });
@@ -116,7 +116,7 @@ impl<T: 'static> Crew<T> {
     /// longer waits.
     ///
     /// # Errors
-    /// As [`run`](Crew::run).
+    /// The errors of [`run`](Crew::run).
     pub(crate) async fn run_while_awaited<R: Send + 'static>(
         &self,
         origin: JobOrigin,
@@ -148,7 +148,7 @@ impl Drop for AbandonedOnDrop {
     }
 }
 
-impl<T> Board<T> {
+impl<T> JobBoard<T> {
     /// Adds a job, and wakes a thread that can begin it.
     ///
     /// A job that has to wait until its site has fewer under way wakes none. The thread that ends

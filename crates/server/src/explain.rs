@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use howdah_config::Config;
-use howdah_files::{DirectiveCache, FileStore, Flaw, StoreLimits};
+use howdah_files::{DirectiveCache, DirectiveFlaw, FileStore, StoreLimits};
 use howdah_htaccess::WorkBudget;
 use howdah_htaccess::modules::auth::password;
 use howdah_htaccess::modules::filter::Filter;
@@ -111,7 +111,7 @@ pub(crate) fn explain(config: &Config, question: &ExplainRequest) -> Result<Expl
     }
     let directives = {
         let told = Arc::clone(&told);
-        let tell = move |_: &Site, flaw: &Flaw| {
+        let tell = move |_: &Site, flaw: &DirectiveFlaw| {
             let mut told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             told.push(flaw.to_string());
         };
@@ -122,7 +122,7 @@ pub(crate) fn explain(config: &Config, question: &ExplainRequest) -> Result<Expl
         RefCell::new(FileStore::with_directives(StoreLimits::default(), Arc::new(directives)));
     let budget = || WorkBudget::new(config.limits.htaccess_work).with_jit(config.pcre_jit);
     let budgets = [budget(), budget()];
-    let mut bench = ResolvingState {
+    let mut state = ResolvingState {
         site,
         store,
         passwords: Passwords::start(password::fits, 1).map_err(|error| error.to_string())?,
@@ -132,7 +132,7 @@ pub(crate) fn explain(config: &Config, question: &ExplainRequest) -> Result<Expl
         client: peer.client(&request, now()),
         budgets: &budgets,
     };
-    let mut explanation = bench.run();
+    let mut explanation = state.run();
     let flaws =
         std::mem::take(&mut *told.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
     explanation.complaints.splice(0..0, flaws);

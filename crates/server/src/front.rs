@@ -35,7 +35,7 @@ use std::time::Instant;
 use howdah_config::{
     AccessFormat, Config, FRONT_USER, ListenAddress, LogFormat, PoolMode, RootTemplate,
 };
-use howdah_files::{CompressedCache, DirectiveCache, FileStore, Flaw, SiteFolders};
+use howdah_files::{CompressedCache, DirectiveCache, DirectiveFlaw, FileStore, SiteFolders};
 use howdah_htaccess::modules::auth::password;
 use howdah_php::{MemoryRecord, MemoryWatch, Pool, PoolLimits};
 use howdah_site::{Site, Sites};
@@ -57,7 +57,7 @@ pub(crate) use self::retirement::{ArrivingRequest, time_before_end};
 pub(crate) use self::shared::{FrontShared, FrontStage};
 pub(crate) use self::site_reasons::ReasonTopic;
 use self::site_reasons::SiteReasons;
-pub(crate) use self::thread::{Thread, look_for_responses};
+pub(crate) use self::thread::{FrontThread, look_for_responses};
 pub(crate) use self::workspace::Workspace;
 use crate::admin;
 use crate::body::{Storage, StorageLimits, StorageRefusal};
@@ -67,7 +67,7 @@ use crate::log::{self, ErrorLog, Level, LogWriter, SiteLogs};
 use crate::net::{AcceptErrors, AcceptedConnection, Clients, Listener};
 #[cfg(test)]
 use crate::observe::Ledger;
-use crate::observe::{FrontCounters, RecentMessages};
+use crate::observe::{FrontCounters, LoggedMessages};
 use crate::pipeline;
 use crate::quic::PacketExchange;
 use crate::respond::UpstreamNames;
@@ -388,9 +388,9 @@ const READERS: usize = 8;
 /// The requests that may wait for the disk at one site. Further ones get 503.
 const MOST_READERS: usize = 4096;
 
-/// The requests with costly directives that may wait at one site, and of those the ones of one
-/// client. Further requests get 503.
+/// The requests with costly directives that may wait at one site. Further ones get 503.
 const MOST_EVALUATIONS: usize = 256;
+/// The requests of one client among them. Further ones get 503.
 const MOST_EVALUATIONS_OF_CLIENT: usize = 64;
 
 /// Returns the storage for content that does not fit into memory.
@@ -418,48 +418,17 @@ pub(crate) fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Returns a thread of a front without PHP, for tests of the pipeline. Must be called within that
-/// thread's event loop.
-///
-/// # Errors
-/// The error of a system call.
-#[cfg(test)]
-pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
-    let pools = (vec![None; config.sites.len()], vec![None; config.sites.len()]);
-    let log = Arc::new(ErrorLog::new(crate::log::LogTarget::stderr()?, Level::Error));
-    let pulse = Arc::new(Pulse::new(1)?);
-    let counters = Arc::new(FrontCounters::new(1, vec![Default::default(); config.sites.len()])?);
-    let facts = ServerFacts {
-        supervisor: std::process::id(),
-        began: std::time::SystemTime::now(),
-        generation: 1,
-        ledger: Ledger::default(),
-        missing_listeners: Vec::new(),
-        missing_admin: Vec::new(),
-        without_http3: Vec::new(),
-    };
-    let (shared, _) = share(
-        (Arc::new(config), SiteFolders::default()),
-        pools,
-        (log, SiteLogs::default()),
-        (None, Vec::new(), None),
-        (1, pulse),
-        (counters, facts),
-    )?;
-    Ok(Rc::new(Thread::new(shared, 0)))
-}
-
 /// Returns the cache of directives for all sites. Mistakes in directives are logged when the
 /// directives are compiled.
 fn directives(
     sites: &Sites,
     config: &Config,
     log: &Arc<ErrorLog>,
-    messages: &Arc<Mutex<RecentMessages>>,
+    messages: &Arc<Mutex<LoggedMessages>>,
 ) -> DirectiveCache {
     let (log, messages) = (Arc::clone(log), Arc::clone(messages));
-    let tell = move |site: &Site, flaw: &Flaw| {
-        if let Flaw::Mistake(mistake) = flaw {
+    let tell = move |site: &Site, flaw: &DirectiveFlaw| {
+        if let DirectiveFlaw::Mistake(mistake) = flaw {
             // The requests that fail because of the mistake do not repeat its message.
             let complaint = (Some(Arc::new(mistake.place.clone())), mistake.message.clone());
             let mut messages = messages.lock().unwrap_or_else(PoisonError::into_inner);
@@ -493,4 +462,35 @@ fn warn_of_unreadable_roots(config: &Config, log: &ErrorLog) {
             log.say(Level::Warning, Some(&site.name), &what);
         }
     }
+}
+
+/// Returns a thread of a front without PHP, for tests of the pipeline. Must be called within that
+/// thread's event loop.
+///
+/// # Errors
+/// The error of a system call.
+#[cfg(test)]
+pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<FrontThread>> {
+    let pools = (vec![None; config.sites.len()], vec![None; config.sites.len()]);
+    let log = Arc::new(ErrorLog::new(crate::log::LogTarget::stderr()?, Level::Error));
+    let pulse = Arc::new(Pulse::new(1)?);
+    let counters = Arc::new(FrontCounters::new(1, vec![Default::default(); config.sites.len()])?);
+    let facts = ServerFacts {
+        supervisor: std::process::id(),
+        began: std::time::SystemTime::now(),
+        generation: 1,
+        ledger: Ledger::default(),
+        missing_listeners: Vec::new(),
+        missing_admin: Vec::new(),
+        without_http3: Vec::new(),
+    };
+    let (shared, _) = share(
+        (Arc::new(config), SiteFolders::default()),
+        pools,
+        (log, SiteLogs::default()),
+        (None, Vec::new(), None),
+        (1, pulse),
+        (counters, facts),
+    )?;
+    Ok(Rc::new(FrontThread::new(shared, 0)))
 }

@@ -1,5 +1,5 @@
-//! The front's implementation of [`Host`], with the files of a thread and the knowledge of the
-//! whole process.
+//! The front's implementation of [`DirectiveHost`], with the files of a thread and the knowledge of
+//! the whole process.
 
 mod load;
 mod names;
@@ -16,13 +16,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use howdah_config::{RootTemplate, Symlinks};
-use howdah_files::{FileStore, SiteUser, Voided};
+use howdah_files::{FileStore, SiteUser, VoidReasons};
 use howdah_htaccess::Unrepeatable;
 use howdah_htaccess::host::{
     LookedUp, Owners, PasswordFileError, PasswordVerdict, Probe, ServerLoad,
 };
 use howdah_php::Pool;
-use howdah_site::{DocumentHost, DocumentLook, DocumentPath, Host, PathKind, Site};
+use howdah_site::{DirectiveHost, DocumentLook, DocumentPath, PathKind, Site, SiteHost};
 use howdah_sys::credentials::Identity;
 use howdah_sys::open::Lookup;
 use howdah_sys::zone;
@@ -63,12 +63,12 @@ impl<S: DerefMut<Target = FileStore>> FrontHost<'_, S> {
         &mut self,
         bounds: (Lookup, u64),
         ask: impl FnOnce(&mut Self) -> R,
-    ) -> Result<R, Voided> {
+    ) -> Result<R, VoidReasons> {
         FileStore::bounded(self, |host| &mut *host.store, bounds, ask)
     }
 }
 
-impl<S: DerefMut<Target = FileStore>> DocumentHost for FrontHost<'_, S> {
+impl<S: DerefMut<Target = FileStore>> SiteHost for FrontHost<'_, S> {
     #[inline]
     fn kind(&mut self, path: &DocumentPath) -> PathKind {
         self.store.kind(path)
@@ -97,7 +97,7 @@ impl<S: DerefMut<Target = FileStore>> DocumentHost for FrontHost<'_, S> {
     }
 }
 
-impl<S: DerefMut<Target = FileStore>> Host for FrontHost<'_, S> {
+impl<S: DerefMut<Target = FileStore>> DirectiveHost for FrontHost<'_, S> {
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
         self.store.probe(path)
     }

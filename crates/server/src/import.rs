@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Bytes that a file to import may have.
+/// Bytes that a file to import may have. A longer one is refused.
 const MOST_BYTES: u64 = 4 << 20;
 
 /// The result of an import.

@@ -4,7 +4,6 @@
 //! another [`Transport`], chosen by listener when a connection is accepted.
 
 mod accept;
-mod buffer;
 mod clients;
 mod deadline;
 mod encrypted;
@@ -12,24 +11,25 @@ pub(crate) mod forwarded;
 mod listener;
 mod peer;
 mod proxy_header;
+mod receive_buffer;
 mod records;
 mod timed;
 mod transport;
 mod turn;
 
 pub(crate) use self::accept::{AcceptErrors, AcceptTurn, ThreadConnection};
-pub(crate) use self::buffer::Buffer;
 pub(crate) use self::clients::{
     ClientStreams, Clients, CountedConnection, FilterMemory, HeldMemory, TooManyTunnels,
     client_address,
 };
-pub(crate) use self::deadline::{ClientTag, DeadlineWatches, SWEEP, Watch, task_waker};
+pub(crate) use self::deadline::{ClientTag, DeadlineWatch, DeadlineWatches, SWEEP, task_waker};
 pub(crate) use self::encrypted::EncryptedTransport;
 pub(crate) use self::listener::{AcceptedConnection, AcceptedStream, Listener, ListenerSocket};
 pub(crate) use self::peer::Peer;
+pub(crate) use self::receive_buffer::ReceiveBuffer;
 pub(crate) use self::records::RecordMeter;
 pub(crate) use self::timed::{
     ConnectionError, LINGER, LINGER_BYTES, PaceLimit, SendError, TimedTransport,
 };
-pub(crate) use self::transport::{Piece, SHORT_FILE, Transport};
+pub(crate) use self::transport::{ContentPiece, SHORT_FILE, Transport};
 pub(crate) use self::turn::{HandshakeTurns, wake_at_next_turn};

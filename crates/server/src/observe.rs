@@ -15,7 +15,7 @@ pub(crate) use self::access_log::{
 pub(crate) use self::counters::{
     CountedFigures, FrontCounters, Ledger, NO_SITE, SiteErrors, SiteTotals, ThreadCounters, Totals,
 };
-pub(crate) use self::directive_messages::{DirectiveMessage, RecentMessages};
+pub(crate) use self::directive_messages::{DirectiveMessage, LoggedMessages};
 pub(crate) use self::histogram::Histogram;
 pub(crate) use self::phase::Phase;
 pub(crate) use self::protocol_limits::{LIBRARY, LimitCounts};

@@ -74,7 +74,8 @@ impl PathInFolder {
     /// Opens the folder of `path`. The last part of the path is taken as it is.
     ///
     /// # Errors
-    /// As [`resolved`]; the folder does not exist, or has just been exchanged for a link.
+    /// The errors of [`resolved`]. The folder does not exist, or has just been exchanged for a
+    /// link.
     pub(crate) fn unfollowed(path: &Path) -> io::Result<PathInFolder> {
         let (folder, name) = parts(path)?;
         let folder = checked(LinkedPath::of(&folder)?)?;
@@ -84,7 +85,7 @@ impl PathInFolder {
     /// Opens the folder that the file at `path` is in, after links.
     ///
     /// # Errors
-    /// As [`PathInFolder::unfollowed`].
+    /// The errors of [`PathInFolder::unfollowed`].
     pub(crate) fn followed(path: &Path) -> io::Result<PathInFolder> {
         let real = resolved(path)?;
         let (folder, name) = parts(&real)?;

@@ -26,11 +26,11 @@ pub(crate) use self::context::{Arrival, RequestContext, ScratchBuffers};
 pub(crate) use self::directives::{CostlySites, adjust, list, look_at};
 use self::held_variables::HeldVariables;
 pub(crate) use self::held_variables::variables_budget;
-pub(crate) use self::response::{Head, RangeRequest, Response};
+pub(crate) use self::response::{RangeRequest, Response, ResponseHeadSource};
 pub(crate) use self::sub_request::answers;
-use crate::body::{self, Body, BodySource};
-use crate::budget::NoRoom;
-use crate::front::Thread;
+use crate::body::{self, BodySource, ResponseBody};
+use crate::budget::BudgetUsedUp;
+use crate::front::FrontThread;
 use crate::net::ConnectionError;
 use crate::observe::{
     AccessLog, ConnectionFacts, CountedFigures, ErrorContext, Phase, RecordedResponse,
@@ -42,7 +42,7 @@ use crate::respond::{
 
 /// A response, with the site and the user for the request's record.
 #[derive(Debug)]
-pub(crate) struct Served<'t> {
+pub(crate) struct ServedRequest<'t> {
     /// `None` where the client is gone.
     pub(crate) response: Option<Response>,
     /// `None` if no site has the host name of the request.
@@ -53,10 +53,10 @@ pub(crate) struct Served<'t> {
     pub(crate) notes: Option<Box<ResolutionNotes>>,
 }
 
-impl<'t> Served<'t> {
+impl<'t> ServedRequest<'t> {
     /// A response that was made before the request was resolved.
-    fn early(response: Response, site: Option<&'t Site>) -> Served<'t> {
-        Served {
+    fn early(response: Response, site: Option<&'t Site>) -> ServedRequest<'t> {
+        ServedRequest {
             response: Some(response),
             site,
             user: None,
@@ -66,26 +66,26 @@ impl<'t> Served<'t> {
 }
 
 /// Makes the response to a request. Read this function and [`answer`] first.
-pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t> {
+pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> ServedRequest<'t> {
     if let Some(response) = challenge::respond(context) {
-        return Served::early(response, None);
+        return ServedRequest::early(response, None);
     }
     // Resolve: find the site, and what the URL means there.
     let Some(site) = context.thread.sites().find_on(context.peer.listener, context.request.host())
     else {
-        return Served::early(Response::error(Status::MISDIRECTED_REQUEST), None);
+        return ServedRequest::early(Response::error(Status::MISDIRECTED_REQUEST), None);
     };
     context.site = Some(site);
     let _counted = context.thread.count_request(site.number());
     if context.request.is_early
         && let Some(response) = secure::settle_early(context.request, site)
     {
-        return Served::early(response, Some(site));
+        return ServedRequest::early(response, Some(site));
     }
     if let Some(tls) = &context.thread.shared.tls
         && let Some(response) = secure::settle(context, tls, site)
     {
-        return Served::early(response, Some(site));
+        return ServedRequest::early(response, Some(site));
     }
     let refused = refuse(context, site);
     let resolved = match &refused {
@@ -134,11 +134,11 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
         notes.first_byte = Some(context.arrival.started.elapsed());
     }
     context.phase.set(Phase::Sending);
-    Served { response, site: Some(site), user, notes }
+    ServedRequest { response, site: Some(site), user, notes }
 }
 
 /// The refusal of a request whose site is known, before it is resolved.
-struct Refused {
+struct RefusedRequest {
     status: Status,
     /// The time after which the client may try again.
     wait: Option<Duration>,
@@ -146,11 +146,11 @@ struct Refused {
 
 /// Refuses a request of a client that sends too many, and one whose content or expectation the
 /// protocol has refused. Reports it.
-fn refuse(context: &mut RequestContext<'_, '_>, site: &Site) -> Option<Refused> {
+fn refuse(context: &mut RequestContext<'_, '_>, site: &Site) -> Option<RefusedRequest> {
     let client = context.peer.remote.ip();
     if let Err(wait) = context.thread.clients().request(client, site.number()) {
         context.thread.report(&RequestError::too_many(context.situation()));
-        return Some(Refused {
+        return Some(RefusedRequest {
             status: Status::TOO_MANY_REQUESTS,
             wait: Some(wait),
         });
@@ -159,7 +159,7 @@ fn refuse(context: &mut RequestContext<'_, '_>, site: &Site) -> Option<Refused> 
     context.phase.set(Phase::ReadingHead);
     let error = RequestError::head(context.situation(), refusal.status, refusal.why);
     context.thread.report(&error);
-    Some(Refused { status: refusal.status, wait: None })
+    Some(RefusedRequest { status: refusal.status, wait: None })
 }
 
 /// The result of sending a response.
@@ -173,10 +173,10 @@ pub(crate) struct SendOutcome {
 
 /// Ends a request whose response was sent: gives back what the response holds of its source, and
 /// records the request. `length` is that of the content, if it was known before sending. Returns
-/// the buffer of short content, for the next request.
+/// the buffer of short content, for the next request; `None` if the content was in no buffer.
 #[inline]
 pub(crate) fn end(
-    thread: &Thread,
+    thread: &FrontThread,
     situation: ErrorContext<'_>,
     arrival: Arrival,
     (response, length): (&mut Response, Option<u64>),
@@ -187,7 +187,7 @@ pub(crate) fn end(
     let head = response.head.get();
     record(thread, situation, arrival, RecordedResponse { head, length, user, notes }, outcome);
     match &mut response.body {
-        Body::Buffer(buffer, _) => Some(std::mem::take(buffer)),
+        ResponseBody::Buffer(buffer, _) => Some(std::mem::take(buffer)),
         _ => None,
     }
 }
@@ -196,7 +196,7 @@ pub(crate) fn end(
 /// and one in the error log where the content of its response broke off.
 #[inline]
 fn record(
-    thread: &Thread,
+    thread: &FrontThread,
     situation: ErrorContext<'_>,
     arrival: Arrival,
     response: RecordedResponse<'_>,
@@ -230,7 +230,7 @@ fn record(
 /// gives such requests.
 #[cold]
 pub(crate) fn record_gone(
-    thread: &Thread,
+    thread: &FrontThread,
     situation: ErrorContext<'_>,
     arrival: Arrival,
     (user, notes): (Option<&[u8]>, Option<&ResolutionNotes>),
@@ -334,7 +334,7 @@ async fn answer(
 /// Returns the response to a request for which directives have set more than there is room for. A
 /// page of the site's own would take as much.
 #[cold]
-fn without_room(context: &RequestContext<'_, '_>, no_room: NoRoom) -> Response {
+fn without_room(context: &RequestContext<'_, '_>, no_room: BudgetUsedUp) -> Response {
     let error = RequestError::too_many_variables(context.situation(), no_room);
     context.thread.report(&error);
     Response::error(Status::SERVICE_UNAVAILABLE).with_retry_after()

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use howdah_config::Config;
 use howdah_http::h2::PREFACE;
 
-use crate::front::Thread;
+use crate::front::FrontThread;
 use crate::net::{EncryptedTransport, Peer, TimedTransport, Transport};
 use crate::{h1, h2, h3};
 
@@ -35,7 +35,7 @@ pub(crate) fn on_tls(config: &Config) -> Vec<Vec<u8>> {
 
 /// Serves a connection without encryption to its end.
 pub(crate) fn serve_plain<T: Transport>(
-    thread: Rc<Thread>,
+    thread: Rc<FrontThread>,
     transport: T,
     peer: Rc<Peer>,
 ) -> impl Future<Output = ()> {
@@ -44,7 +44,7 @@ pub(crate) fn serve_plain<T: Transport>(
 
 /// Serves an encrypted connection to its end, in the protocol that the client has chosen.
 pub(crate) async fn serve_encrypted(
-    thread: Rc<Thread>,
+    thread: Rc<FrontThread>,
     transport: EncryptedTransport,
     peer: Rc<Peer>,
 ) {
@@ -56,7 +56,7 @@ pub(crate) async fn serve_encrypted(
 
 /// Answers a connection in the clear on a listener with TLS: its port is for https.
 pub(crate) fn refuse_plain<T: Transport>(
-    thread: Rc<Thread>,
+    thread: Rc<FrontThread>,
     transport: T,
     peer: Rc<Peer>,
 ) -> impl Future<Output = ()> {
@@ -65,7 +65,7 @@ pub(crate) fn refuse_plain<T: Transport>(
 
 /// Serves a connection of QUIC to its end.
 pub(crate) fn serve_quic(
-    thread: Rc<Thread>,
+    thread: Rc<FrontThread>,
     connection: quinn::Connection,
     peer: Peer,
 ) -> impl Future<Output = ()> {
@@ -83,7 +83,7 @@ pub(crate) fn has_preface(config: &Config, input: &[u8]) -> Option<bool> {
 /// Serves a connection to its end that has begun with the whole [preface](has_preface).
 /// `received` are the bytes that the client has sent so far.
 pub(crate) fn serve_after_preface<T: Transport>(
-    thread: Rc<Thread>,
+    thread: Rc<FrontThread>,
     timed: TimedTransport<T>,
     peer: Rc<Peer>,
     received: Vec<u8>,

@@ -43,7 +43,7 @@ pub(crate) use self::priorities::{PriorityUpdates, ResponsePriority, TooManyUpda
 pub(crate) use self::sink_place::SinkPlace;
 pub(crate) use self::trailers::trailer_map;
 use crate::body::{Sink, Trailers};
-use crate::front::Thread;
+use crate::front::FrontThread;
 use crate::net::Peer;
 
 /// The server's side of a request's stream.
@@ -55,7 +55,7 @@ pub(crate) trait Stream {
     where
         Self: 's;
 
-    fn thread(&self) -> &Rc<Thread>;
+    fn thread(&self) -> &Rc<FrontThread>;
 
     /// The other end of the connection, at the address with which the connection began.
     fn peer(&self) -> &Rc<Peer>;

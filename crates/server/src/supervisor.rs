@@ -72,7 +72,7 @@ use howdah_sys::signal::{
 use self::backoff::Backoff;
 use self::certificates::CertificateFiles;
 use self::cgroups::PoolGroup;
-use self::change::{GenerationChange, Preparation, WantedPlan};
+use self::change::{ChangePreparation, GenerationChange, WantedPlan};
 use self::control::{ControlCommand, ControlSocket};
 use self::environment::Environment;
 use self::front_process::RunFront;
@@ -127,7 +127,7 @@ struct Supervisor {
     /// The plan of the generation that serves.
     current: Option<GenerationPlan>,
     /// The change of generation that waits for answers about paths.
-    preparation: Option<Preparation>,
+    preparation: Option<ChangePreparation>,
     /// The change of generation in progress.
     change: Option<GenerationChange>,
     /// The probation of the generation that serves.

@@ -13,8 +13,8 @@ use howdah_config::{Config, RootTemplate, SiteSettings};
 use howdah_htaccess::compile;
 use howdah_http::Request;
 use howdah_site::{
-    ClientRequest, DocumentHost, DocumentLook, DocumentPath, FileHandle, Host, MergedCopies,
-    PathKind, Resolution, Rules, Scratch, Sites, resolve,
+    ClientRequest, DirectiveHost, DocumentLook, DocumentPath, FileHandle, MergedCopies, PathKind,
+    Resolution, Rules, Scratch, SiteHost, Sites, resolve,
 };
 
 /// Every name with a dot is a file, every other a folder; `none` is missing.
@@ -22,9 +22,9 @@ struct Quick {
     rules: Option<Rc<Rules>>,
 }
 
-impl Host for Quick {}
+impl DirectiveHost for Quick {}
 
-impl DocumentHost for Quick {
+impl SiteHost for Quick {
     fn kind(&mut self, path: &DocumentPath) -> PathKind {
         let name = path.file_name();
         match name {

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use howdah_htaccess::Host;
+use howdah_htaccess::DirectiveHost;
 use howdah_htaccess::host::{Probe, ProbeKind};
 
 use crate::path::DocumentPath;
@@ -49,9 +49,10 @@ pub struct DocumentLook {
     pub rules: Option<Rc<Rules>>,
 }
 
-/// A [`Host`] that knows the document roots. Resolving asks as few questions as possible; the usual
-/// request asks one. A host that knows of no directives needs [`kind`](DocumentHost::kind) only.
-pub trait DocumentHost: Host {
+/// A [`DirectiveHost`] that knows the document roots. Resolving asks as few questions as possible;
+/// the usual request asks one. A host that knows of no directives needs [`kind`](SiteHost::kind)
+/// only.
+pub trait SiteHost: DirectiveHost {
     /// Returns what is at `path`.
     fn kind(&mut self, path: &DocumentPath) -> PathKind;
 
@@ -65,8 +66,8 @@ pub trait DocumentHost: Host {
     }
 
     /// Returns what is known of `path` without leaving the document root: `Some(None)` where
-    /// nothing is there. `None`: [`Host::probe`] has to answer, past the rule for symbolic links,
-    /// as Apache does for paths that directives name.
+    /// nothing is there. `None`: [`DirectiveHost::probe`] has to answer, past the rule for symbolic
+    /// links, as Apache does for paths that directives name.
     fn probe_document(&mut self, _path: &DocumentPath) -> Option<Option<Probe>> {
         None
     }

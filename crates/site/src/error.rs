@@ -5,11 +5,11 @@ use std::rc::Rc;
 use howdah_htaccess::ClientRequest;
 use howdah_http::Status;
 
-use crate::documents::DocumentHost;
+use crate::documents::SiteHost;
 use crate::path::Scratch;
-use crate::phases::Evaluation;
+use crate::phases::RequestEvaluation;
 use crate::resolution::Resolved;
-use crate::ruled::Ruled;
+use crate::ruled_request::RuledRequest;
 use crate::sites::Site;
 
 /// Resolves an error that was found after the request had been resolved (413, 502, 503, 504…): by
@@ -17,17 +17,16 @@ use crate::sites::Site;
 pub fn error(
     site: &Site,
     client: &ClientRequest<'_>,
-    ruled: Option<Rc<Ruled>>,
+    ruled: Option<Rc<RuledRequest>>,
     status: Status,
-    host: &mut impl DocumentHost,
+    host: &mut impl SiteHost,
     scratch: &mut Scratch,
 ) -> Resolved {
     match ruled {
-        Some(ruled) => {
-            Evaluation::new(site, *client, host, scratch).fail(Rc::unwrap_or_clone(ruled), status)
-        }
+        Some(ruled) => RequestEvaluation::new(site, *client, host, scratch)
+            .fail(Rc::unwrap_or_clone(ruled), status),
         None if site.directives().is_some() => {
-            Evaluation::new(site, *client, host, scratch).refuse(status)
+            RequestEvaluation::new(site, *client, host, scratch).refuse(status)
         }
         None => Resolved::status(status),
     }

@@ -14,12 +14,12 @@ const FEW: usize = 64;
 pub(crate) struct LineIndex<'f> {
     fields: &'f Fields,
     /// `None` where there are few lines.
-    by_name: Option<HashMap<LineName<'f>, SameName<'f>, foldhash::quality::RandomState>>,
+    by_name: Option<HashMap<CaselessName<'f>, SameName<'f>, foldhash::quality::RandomState>>,
 }
 
 /// A name, compared without case.
 #[derive(Debug)]
-struct LineName<'f>(&'f [u8]);
+struct CaselessName<'f>(&'f [u8]);
 
 /// The lines that have one name.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ impl<'f> LineIndex<'f> {
             let mut by_name = HashMap::with_capacity_and_hasher(fields.len(), <_>::default());
             for (place, line) in fields.iter().enumerate() {
                 by_name
-                    .entry(LineName(line.0))
+                    .entry(CaselessName(line.0))
                     .and_modify(|same: &mut SameName<'_>| same.add(place, line))
                     .or_insert(SameName::new(place, line));
             }
@@ -52,7 +52,7 @@ impl<'f> LineIndex<'f> {
     /// Returns the lines of that name; `None` if there are none.
     pub(crate) fn find(&self, name: &[u8]) -> Option<SameName<'f>> {
         if let Some(by_name) = &self.by_name {
-            return by_name.get(&LineName(name)).cloned();
+            return by_name.get(&CaselessName(name)).cloned();
         }
         let lines = self.fields.iter().enumerate();
         let mut lines = lines.filter(|(_, (other, _))| other.eq_ignore_ascii_case(name));
@@ -63,7 +63,7 @@ impl<'f> LineIndex<'f> {
     }
 }
 
-impl Hash for LineName<'_> {
+impl Hash for CaselessName<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let mut lower = [0; 32];
         for part in self.0.chunks(lower.len()) {
@@ -76,13 +76,13 @@ impl Hash for LineName<'_> {
     }
 }
 
-impl PartialEq for LineName<'_> {
-    fn eq(&self, other: &LineName<'_>) -> bool {
+impl PartialEq for CaselessName<'_> {
+    fn eq(&self, other: &CaselessName<'_>) -> bool {
         self.0.eq_ignore_ascii_case(other.0)
     }
 }
 
-impl Eq for LineName<'_> {}
+impl Eq for CaselessName<'_> {}
 
 impl<'f> SameName<'f> {
     fn new(place: usize, line: (&'f [u8], &'f [u8])) -> SameName<'f> {

@@ -14,7 +14,7 @@ pub(crate) enum FileClass {
     Php,
     /// Neither sent nor run: the source of a PHP program.
     Refused,
-    /// As [`Refused`](FileClass::Refused): a back-up of a PHP program.
+    /// Neither sent nor run: a back-up of a PHP program.
     Backup,
 }
 

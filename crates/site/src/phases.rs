@@ -40,9 +40,9 @@ use howdah_htaccess::trace::TraceEvent;
 use howdah_htaccess::{ClientRequest, DirectiveSettings};
 use howdah_http::Status;
 
-use crate::documents::{DocumentHost, PathKind};
+use crate::documents::{PathKind, SiteHost};
 use crate::path::{DocumentPath, Scratch};
-use crate::ruled::PassedAccess;
+use crate::ruled_request::PassedAccess;
 use crate::sites::Site;
 
 pub use listing::{ListingPage, list, listing_type};
@@ -50,7 +50,7 @@ pub(crate) use request::{KnownPath, PhaseRequest};
 pub use respond::respond;
 
 /// The evaluation of one request of a client, with its internal redirects and sub-requests.
-pub(crate) struct Evaluation<'a, 'r, H> {
+pub(crate) struct RequestEvaluation<'a, 'r, H> {
     pub(crate) site: &'a Site,
     pub(crate) client: ClientRequest<'r>,
     pub(crate) host: &'a mut H,
@@ -89,14 +89,14 @@ impl From<Status> for PhaseEnd {
     }
 }
 
-impl<'a, 'r, H: DocumentHost> Evaluation<'a, 'r, H> {
+impl<'a, 'r, H: SiteHost> RequestEvaluation<'a, 'r, H> {
     pub(crate) fn new(
         site: &'a Site,
         client: ClientRequest<'r>,
         host: &'a mut H,
         scratch: &'a mut Scratch,
-    ) -> Evaluation<'a, 'r, H> {
-        Evaluation {
+    ) -> RequestEvaluation<'a, 'r, H> {
+        RequestEvaluation {
             site,
             client,
             host,

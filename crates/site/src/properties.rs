@@ -6,8 +6,8 @@ use howdah_config::{Config, HostPattern, RootTemplate, SiteSettings, TryStep};
 use howdah_htaccess::ClientRequest;
 use howdah_http::{Method, Request};
 
-use crate::Host;
-use crate::documents::{DocumentHost, PathKind};
+use crate::DirectiveHost;
+use crate::documents::{PathKind, SiteHost};
 use crate::path::{DocumentPath, Scratch};
 use crate::resolution::Resolution;
 use crate::resolve::resolve;
@@ -151,9 +151,9 @@ struct Answers<'a> {
     asked: usize,
 }
 
-impl Host for Answers<'_> {}
+impl DirectiveHost for Answers<'_> {}
 
-impl DocumentHost for Answers<'_> {
+impl SiteHost for Answers<'_> {
     fn kind(&mut self, path: &DocumentPath) -> PathKind {
         check_path(path);
         let answer = match self.answers.len() {

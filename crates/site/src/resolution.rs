@@ -6,7 +6,7 @@ use howdah_http::Status;
 
 use crate::documents::FileHandle;
 use crate::path::DocumentPath;
-use crate::ruled::Ruled;
+use crate::ruled_request::RuledRequest;
 
 /// A resolution, and what directives say about the response.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub struct Resolved {
     /// The resolution.
     pub resolution: Resolution,
     /// The request as directives have left it; `None` where no directive applies.
-    pub ruled: Option<Rc<Ruled>>,
+    pub ruled: Option<Rc<RuledRequest>>,
 }
 
 impl Resolved {
@@ -50,7 +50,7 @@ impl Resolved {
 #[derive(Debug)]
 pub struct DetachedResolution {
     resolution: Resolution,
-    ruled: Option<Ruled>,
+    ruled: Option<RuledRequest>,
 }
 
 impl Resolved {

@@ -22,7 +22,7 @@ use howdah_http::{Fields, Method, Scheme, Version};
 
 use crate::path::DocumentPath;
 use crate::resolution::{Resolution, Resolved};
-use crate::ruled::Ruled;
+use crate::ruled_request::RuledRequest;
 
 /// The resolutions of requests that directives apply to. Every thread has its own cache.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub(crate) struct CacheEntry<P> {
     was_used: bool,
     bytes: usize,
     resolution: Resolution,
-    ruled: Option<Rc<Ruled>>,
+    ruled: Option<Rc<RuledRequest>>,
     prepared: Rc<P>,
 }
 
@@ -71,7 +71,7 @@ pub struct CachedResolution<P> {
     pub resolved: Resolved,
     /// The server's prepared answer for requests of this entry; at first the default of `P`, which
     /// the server fills through interior mutability. It belongs to `resolved` as that is here: once
-    /// the [`Ruled`] in it has been changed, the prepared answer does not apply. `None`: the
+    /// the [`RuledRequest`] in it has been changed, the prepared answer does not apply. `None`: the
     /// request is not in the cache.
     pub prepared: Option<Rc<P>>,
 }
@@ -329,9 +329,8 @@ impl<P> Default for CacheSlot<P> {
     }
 }
 
-/// Returns about how many bytes an entry takes. What directives set is in the state of the request,
-/// and encoded in the call of a script, where settings of PHP are as well. The names of variables
-/// are there once more.
+/// Returns about how many bytes an entry takes. Three copies of variables count: those in the state
+/// of the request, those that are encoded in the call of a script, and their names in the call.
 fn bytes_of(client: &ClientRequest<'_>, key: CacheKey<'_>, resolved: &Resolved) -> usize {
     let question = key.path.absolute_bytes().len()
         + key.query.map_or(0, <[u8]>::len)

@@ -23,12 +23,12 @@ use memchr::{memchr_iter, memrchr};
 pub(crate) use self::methods::{ALLOW_FILE, options};
 use self::methods::{not_allowed, refuse_trace, without_path};
 pub use self::requested_file::{logged_path, requested_file};
-use crate::documents::{DocumentHost, DocumentLook, FileHandle, PathKind};
+use crate::documents::{DocumentLook, FileHandle, PathKind, SiteHost};
 use crate::error::error;
 use crate::names::FileClass;
 use crate::normal::normalize;
 use crate::path::{DocumentPath, Scratch};
-use crate::phases::{Evaluation, KnownPath};
+use crate::phases::{KnownPath, RequestEvaluation};
 use crate::redirect;
 use crate::resolution::{Resolution, Resolved, Script};
 use crate::resolution_cache::{CacheKey, CachedResolution, ResolutionCache};
@@ -40,13 +40,13 @@ use crate::sites::Site;
 pub fn resolve(
     site: &Site,
     client: &ClientRequest<'_>,
-    host: &mut impl DocumentHost,
+    host: &mut impl SiteHost,
     scratch: &mut Scratch,
 ) -> Resolved {
     let resolved = match unruled(site, client, host, scratch) {
         Ok(WithoutRules::Resolved(resolution)) => Resolved { resolution, ruled: None },
         Ok(WithoutRules::Ruled(start)) => {
-            Evaluation::new(site, *client, host, scratch).run(start, None)
+            RequestEvaluation::new(site, *client, host, scratch).run(start, None)
         }
         Err(status) => error(site, client, None, status, host, scratch),
     };
@@ -58,7 +58,7 @@ pub fn resolve(
 pub fn resolve_cached<P: Default>(
     site: &Site,
     client: &ClientRequest<'_>,
-    host: &mut impl DocumentHost,
+    host: &mut impl SiteHost,
     scratch: &mut Scratch,
     cache: &mut ResolutionCache<P>,
 ) -> CachedResolution<P> {
@@ -92,10 +92,11 @@ pub fn resolve_cached<P: Default>(
         cache.hash(&again(site, client)?.path, query)
     });
     let Some(hash) = hash.filter(|hash| cache.wants(*hash)) else {
-        return uncached(Evaluation::new(site, *client, host, scratch).run(start, None));
+        return uncached(RequestEvaluation::new(site, *client, host, scratch).run(start, None));
     };
     let reads = RequestReads::default();
-    let resolved = Evaluation::new(site, client.noting(&reads), host, scratch).run(start, None);
+    let resolved =
+        RequestEvaluation::new(site, client.noting(&reads), host, scratch).run(start, None);
     // Otherwise something changed meanwhile, or an answer holds for this moment only.
     let asked = again(site, client).filter(|_| host.epoch() == Some(epoch));
     let prepared = asked
@@ -114,13 +115,13 @@ fn again<'a>(site: &'a Site, client: &ClientRequest<'a>) -> Option<PathSearch<'a
 pub fn explain(
     site: &Site,
     client: &ClientRequest<'_>,
-    host: &mut impl DocumentHost,
+    host: &mut impl SiteHost,
     scratch: &mut Scratch,
 ) -> Resolved {
     match without_path(client.request()) {
         Some(resolution) => Resolved { resolution, ruled: None },
         None => {
-            let evaluation = Evaluation::new(site, *client, host, scratch);
+            let evaluation = RequestEvaluation::new(site, *client, host, scratch);
             refuse_trace(client, evaluation.run(None, Some(Box::default())))
         }
     }
@@ -139,7 +140,7 @@ enum WithoutRules {
 fn unruled(
     site: &Site,
     client: &ClientRequest<'_>,
-    host: &mut impl DocumentHost,
+    host: &mut impl SiteHost,
     scratch: &mut Scratch,
 ) -> Result<WithoutRules, Status> {
     if let Some(resolution) = without_path(client.request()) {
@@ -236,7 +237,7 @@ impl<'a> PathSearch<'a> {
     }
 
     /// Runs the search.
-    fn find(mut self, host: &mut impl DocumentHost, scratch: &mut Scratch) -> WithoutRules {
+    fn find(mut self, host: &mut impl SiteHost, scratch: &mut Scratch) -> WithoutRules {
         let length = self.path.relative().len();
         let verdict = self.verdict(host);
         let Some(look) = self.ruled else {
@@ -259,7 +260,7 @@ impl<'a> PathSearch<'a> {
     /// Asks what is at the path. A path with directives counts as forbidden, which ends every
     /// attempt.
     #[inline]
-    fn kind(&mut self, host: &mut impl DocumentHost) -> PathKind {
+    fn kind(&mut self, host: &mut impl SiteHost) -> PathKind {
         if !self.path.fits() {
             return PathKind::Missing;
         }
@@ -273,7 +274,7 @@ impl<'a> PathSearch<'a> {
         look.kind
     }
 
-    fn verdict(&mut self, host: &mut impl DocumentHost) -> PathVerdict {
+    fn verdict(&mut self, host: &mut impl SiteHost) -> PathVerdict {
         if let Some((start, status)) = self.refusal {
             // An ErrorDocument may be in force where the refused name is, or would be.
             self.kind(host);
@@ -308,7 +309,7 @@ impl<'a> PathSearch<'a> {
 
     /// `$uri`.
     #[inline]
-    fn uri(&mut self, host: &mut impl DocumentHost, bare_folder: &mut bool) -> Option<PathVerdict> {
+    fn uri(&mut self, host: &mut impl SiteHost, bare_folder: &mut bool) -> Option<PathVerdict> {
         if self.path.relative().is_empty() {
             // The root is nearly always there, so the front page asks for its index file at once.
             *bare_folder = true;
@@ -331,7 +332,7 @@ impl<'a> PathSearch<'a> {
     }
 
     /// The first index file of the folder that the path is.
-    fn index(&mut self, host: &mut impl DocumentHost) -> Option<PathVerdict> {
+    fn index(&mut self, host: &mut impl SiteHost) -> Option<PathVerdict> {
         let site = self.site;
         let length = self.path.relative().len();
         for name in site.index() {
@@ -352,7 +353,7 @@ impl<'a> PathSearch<'a> {
     /// The longest prefix of the path that exists, if it is a script: the rest is its PATH_INFO.
     /// Only components before `limit` that are named like a script are tried. Anything after
     /// another file is 404, as after nothing, so the host need not be asked about those.
-    fn script_before(&mut self, limit: usize, host: &mut impl DocumentHost) -> Option<PathVerdict> {
+    fn script_before(&mut self, limit: usize, host: &mut impl SiteHost) -> Option<PathVerdict> {
         let mut end = limit;
         while let Some(at) = memrchr(b'/', &self.path.relative()[..end]) {
             end = at;
@@ -382,7 +383,7 @@ impl<'a> PathSearch<'a> {
     }
 
     /// `$uri/`.
-    fn uri_directory(&mut self, host: &mut impl DocumentHost) -> Option<PathVerdict> {
+    fn uri_directory(&mut self, host: &mut impl SiteHost) -> Option<PathVerdict> {
         match self.kind(host) {
             PathKind::Directory => Some(self.index(host).unwrap_or_else(|| self.folder())),
             PathKind::Forbidden => Some(PathVerdict::FORBIDDEN),
@@ -400,7 +401,7 @@ impl<'a> PathSearch<'a> {
     }
 
     /// `$uri.html`.
-    fn uri_suffix(&mut self, suffix: &[u8], host: &mut impl DocumentHost) -> Option<PathVerdict> {
+    fn uri_suffix(&mut self, suffix: &[u8], host: &mut impl SiteHost) -> Option<PathVerdict> {
         let length = self.path.relative().len();
         if self.slash || length == 0 {
             return None;
@@ -421,7 +422,7 @@ impl<'a> PathSearch<'a> {
     }
 
     /// A file or script of a `try` step. `target` starts with `/`.
-    fn fixed(&mut self, target: &[u8], host: &mut impl DocumentHost) -> Option<PathVerdict> {
+    fn fixed(&mut self, target: &[u8], host: &mut impl SiteHost) -> Option<PathVerdict> {
         let mut asked_for = self.path.url_path().to_vec();
         self.path.truncate_relative(0);
         self.path.push_suffix(&target[1..]);

@@ -17,7 +17,7 @@ use self::merged_copies::{CountedCopies, FolderMerges};
 use crate::phases::handler::ABOVE;
 
 /// The directives in force in a folder: its own file merged with those of the folders above, up to
-/// the site's own rules. The [`DocumentHost`](crate::DocumentHost) makes the rules and keeps them
+/// the site's own rules. The [`SiteHost`](crate::SiteHost) makes the rules and keeps them
 /// until one of these files changes. Nothing is merged twice: neither the folders on the way, nor
 /// the sections that apply to a file.
 #[derive(Debug)]
@@ -55,19 +55,19 @@ pub(crate) struct SettingsInForce {
 }
 
 /// The numbers of a combination of sections, and what they make of the settings.
-type Variant = (Box<[u16]>, Rc<SettingsInForce>);
+type SettingsVariant = (Box<[u16]>, Rc<SettingsInForce>);
 
 /// Settings merged for combinations of sections.
 #[derive(Debug)]
 struct Variants {
-    known: RefCell<Vec<Variant>>,
+    known: RefCell<Vec<SettingsVariant>>,
     folder: Rc<FolderMerges>,
 }
 
 impl Rules {
     /// Returns the rules of a folder with the directives `own` below the rules `above`. Folders
-    /// without directives of their own have the rules of the folder above. What merging copies
-    /// counts in `copies`.
+    /// without directives of their own have the rules of the folder above. The entries that merging
+    /// copies are counted in `copies`.
     pub fn below(
         above: Option<&Rc<Rules>>,
         own: Arc<Compiled>,
@@ -310,7 +310,7 @@ pub(crate) const NO_BRANCH: u16 = u16::MAX;
 const MOST_COPIED: usize = 2000;
 
 /// Entries that the settings of all folders on the way to one may copy together: those of the
-/// folders above are kept as long as its own.
+/// folders above are kept as long as its own. Beyond, requests get 500.
 const MOST_COPIED_ON_WAY: usize = 10 * MOST_COPIED;
 
 #[cfg(test)]

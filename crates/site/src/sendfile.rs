@@ -74,7 +74,8 @@ impl Site {
     }
 
     /// Returns the file that `script` names. `real_path` resolves the links in the path of a
-    /// configured folder: PHP tells a script its own path without links.
+    /// configured folder: PHP tells a script its own path without links. `real_path` returns `None`
+    /// for a path that leads nowhere.
     ///
     /// # Errors
     /// The file may not be sent.

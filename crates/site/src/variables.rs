@@ -11,12 +11,11 @@ use howdah_http::{Content, Fields, Request, Scheme, ScriptVariables};
 
 use crate::line_index::LineIndex;
 use crate::resolution::Script;
-use crate::ruled::Ruled;
+use crate::ruled_request::RuledRequest;
 pub use environment::{EnvironmentNames, ScriptEnvironment};
 
 /// Gives `out` every server variable of `script`, run for the request of `client`, as name and
-/// value. Returns how many of them, the last ones, directives have set: the `HTTP_` names among
-/// those are no fields of the request.
+/// value.
 ///
 /// The variables are those of Apache (mod_php, and php-fpm behind mod_proxy_fcgi), with these
 /// differences:
@@ -34,13 +33,13 @@ pub use environment::{EnvironmentNames, ScriptEnvironment};
 pub fn server_variables(
     client: &ClientRequest<'_>,
     script: &Script,
-    ruled: Option<&Ruled>,
+    ruled: Option<&RuledRequest>,
     out: &mut impl FnMut(&[u8], &[u8]),
-) -> u32 {
+) {
     let Some(ruled) = ruled else {
         common_variables(client, script, None, out);
         own_variables(client, None, out);
-        return 0;
+        return;
     };
     let mut environment = ScriptEnvironment::of(ruled);
     let mut out_of_the_server = |name: &[u8], value: &[u8]| {
@@ -49,7 +48,7 @@ pub fn server_variables(
     };
     common_variables(client, script, Some(ruled), &mut out_of_the_server);
     own_variables(client, Some(ruled), &mut out_of_the_server);
-    environment.give(out)
+    environment.give(out);
 }
 
 /// Gives `out` the first of these variables: those that all requests of one entry of the
@@ -57,7 +56,7 @@ pub fn server_variables(
 pub fn common_variables(
     client: &ClientRequest<'_>,
     script: &Script,
-    ruled: Option<&Ruled>,
+    ruled: Option<&RuledRequest>,
     out: &mut impl FnMut(&[u8], &[u8]),
 ) {
     let request = client.request();
@@ -87,7 +86,7 @@ pub fn common_variables(
 /// Gives `out` the other variables that the server sets: those that differ between requests.
 pub fn own_variables(
     client: &ClientRequest<'_>,
-    ruled: Option<&Ruled>,
+    ruled: Option<&RuledRequest>,
     out: &mut impl FnMut(&[u8], &[u8]),
 ) {
     let request = client.request();
@@ -118,7 +117,11 @@ pub fn own_variables(
     }
 }
 
-fn about_the_script(script: &Script, ruled: Option<&Ruled>, out: &mut impl FnMut(&[u8], &[u8])) {
+fn about_the_script(
+    script: &Script,
+    ruled: Option<&RuledRequest>,
+    out: &mut impl FnMut(&[u8], &[u8]),
+) {
     let path = script.path();
     let root = path.root_bytes();
     out(b"DOCUMENT_ROOT", root);

@@ -18,8 +18,8 @@ use std::path::Path;
 use howdah_config::{Config, RootTemplate, SiteSettings, TryStep};
 use howdah_http::{Limits, Request, h1};
 use howdah_site::{
-    ClientRequest, DocumentHost, DocumentPath, Host, PathKind, Resolution, Scratch, Sites, resolve,
-    server_variables,
+    ClientRequest, DirectiveHost, DocumentPath, PathKind, Resolution, Scratch, SiteHost, Sites,
+    resolve, server_variables,
 };
 
 use server::{Apache, Ends, Reply};
@@ -37,9 +37,9 @@ enum Outcome {
 
 struct RealDisk;
 
-impl Host for RealDisk {}
+impl DirectiveHost for RealDisk {}
 
-impl DocumentHost for RealDisk {
+impl SiteHost for RealDisk {
     fn kind(&mut self, path: &DocumentPath) -> PathKind {
         match fs::metadata(path.absolute()) {
             Ok(found) if found.is_dir() => PathKind::Directory,

@@ -223,7 +223,7 @@ pub fn hand_over(parent: BorrowedFd<'_>, name: &CStr, uid: u32, gid: u32) -> io:
     fchown(&folder, Some(uid), Some(gid))
 }
 
-/// Levels of folders that [`hand_over`] enters.
+/// Levels of folders that [`hand_over`] enters. It fails at a deeper folder.
 const DEEPEST: u32 = 8;
 
 fn hand_over_content(folder: BorrowedFd<'_>, uid: u32, gid: u32, levels: u32) -> io::Result<()> {

@@ -50,7 +50,7 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     }
 }
 
-/// As [`check`], for calls that return a size.
+/// Converts the result of a call that returns a size, like [`check`].
 fn check_size(result: libc::ssize_t) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }

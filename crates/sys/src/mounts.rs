@@ -8,9 +8,8 @@ use crate::check;
 use crate::open::{self, Access};
 use crate::shared_memory::SharedMemory;
 
-/// Terminals (`pty(7)`) that processes of one namespace may have open.
-pub const MOST_TERMINALS: u32 = 64;
-/// The options of their file system: a terminal belongs to who opens it.
+/// The options of the file system of terminals (`pty(7)`): a terminal belongs to who opens it, and
+/// processes of one namespace may have 64 open. The kernel refuses further ones.
 const TERMINALS: &CStr = c"mode=600,ptmxmode=666,max=64";
 
 /// The step that failed, and its error.
@@ -47,8 +46,8 @@ impl Mounts {
         self.covered.push(target);
     }
 
-    /// Gives the process terminals of its own, at most [`MOST_TERMINALS`]: the machine has some
-    /// thousand for all users. Nothing is done where `/dev/pts` cannot be mounted.
+    /// Gives the process terminals of its own, at most 64: the machine has some thousand for
+    /// all users. Nothing is done where `/dev/pts` cannot be mounted.
     pub fn own_terminals(&mut self) {
         self.own_terminals = true;
     }

@@ -24,7 +24,7 @@ pub fn readable(
 /// ready.
 ///
 /// # Errors
-/// As [`readable`].
+/// The errors of [`readable`].
 pub fn writable(descriptor: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
     Ok(wait(&[descriptor], libc::POLLOUT, Some(timeout))? == [true])
 }

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::task::{Context, Poll};
 
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
@@ -39,7 +38,7 @@ impl Readable {
     /// first and reads afterwards, because its last event has woken no other thread.
     ///
     /// # Errors
-    /// As [`Readable::new`].
+    /// The errors of [`Readable::new`].
     pub fn exclusive(fd: BorrowedFd<'_>) -> io::Result<Readable> {
         let readable = Readable::new(fd)?;
         // After a failure the registration is unchanged.
@@ -53,17 +52,6 @@ impl Readable {
     /// The event loop has been shut down.
     pub async fn ready(&self) -> io::Result<AsyncFdReadyGuard<'_, OwnedFd>> {
         self.0.readable().await
-    }
-
-    /// Waits as [`Readable::ready`] does, for a hand-written future.
-    ///
-    /// # Errors
-    /// The error of the event loop.
-    pub fn poll_ready(
-        &self,
-        context: &mut Context<'_>,
-    ) -> Poll<io::Result<AsyncFdReadyGuard<'_, OwnedFd>>> {
-        self.0.poll_read_ready(context)
     }
 
     /// Waits for the next message of `socket`, which this value watches. `None`: the other end is

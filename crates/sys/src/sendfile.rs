@@ -33,7 +33,7 @@ pub fn sendfile(
     }
 }
 
-/// Largest number of bytes that the kernel sends in one call.
+/// Largest number of bytes that the kernel sends in one call. Further bytes need another call.
 const MOST: usize = 0x7fff_f000;
 
 #[cfg(test)]

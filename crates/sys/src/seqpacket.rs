@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use crate::process::Pid;
 use crate::{check, check_size};
 
-/// Largest number of descriptors in one message (`SCM_MAX_FD`).
+/// Largest number of descriptors in one message (`SCM_MAX_FD`). The kernel refuses more.
 pub const MOST_DESCRIPTORS: usize = 253;
 
 /// One end of a pair of connected message sockets.

@@ -187,7 +187,7 @@ pub fn probe() -> io::Result<()> {
 /// Tries in a child process whether the System V shared memory of a program can be limited.
 ///
 /// # Errors
-/// As [`probe`]; also where the settings of the kernel cannot be written.
+/// The errors of [`probe`], or the settings of the kernel cannot be written.
 pub fn probe_limits() -> io::Result<()> {
     let memory = SharedMemory::new(PAGE, None);
     try_in_child(|| {

@@ -12,10 +12,10 @@ const LIFE: u64 = 90 * DAY;
 const ORDER: u64 = 10;
 
 /// A machine with its clocks, and authorities that answer as `authority` says.
-struct World<'a> {
+struct SimulatedMachine<'a> {
     schedule: Schedule,
-    now: Moment,
-    authority: Box<dyn FnMut(usize, usize, Moment) -> Answer + 'a>,
+    now: ClockReading,
+    authority: Box<dyn FnMut(usize, usize, ClockReading) -> Answer + 'a>,
     under_way: Vec<(Duration, ScheduleStep)>,
     /// Every order: steady seconds, certificate, directory.
     orders: Vec<(u64, usize, usize)>,
@@ -28,17 +28,17 @@ enum Answer {
     Fails(FailureKind),
 }
 
-impl<'a> World<'a> {
+impl<'a> SimulatedMachine<'a> {
     fn new(
         certificates: usize,
         directories: usize,
-        authority: impl FnMut(usize, usize, Moment) -> Answer + 'a,
-    ) -> World<'a> {
-        let now = Moment {
+        authority: impl FnMut(usize, usize, ClockReading) -> Answer + 'a,
+    ) -> SimulatedMachine<'a> {
+        let now = ClockReading {
             calendar: BEGIN,
             steady: Duration::from_secs(1000),
         };
-        World {
+        SimulatedMachine {
             schedule: Schedule::new(&vec![None; certificates], directories, 7, now),
             now,
             authority: Box::new(authority),
@@ -123,13 +123,13 @@ impl<'a> World<'a> {
     }
 }
 
-fn always(_: usize, _: usize, _: Moment) -> Answer {
+fn always(_: usize, _: usize, _: ClockReading) -> Answer {
     Answer::Certificate(LIFE)
 }
 
 #[test]
 fn every_name_gets_a_certificate_and_renews_it_at_two_thirds_of_its_life() {
-    let mut world = World::new(60, 1, always);
+    let mut world = SimulatedMachine::new(60, 1, always);
     world.run(HOUR);
     assert!(world.held.iter().all(Option::is_some));
     assert_eq!(world.orders.len(), 60, "one order each");
@@ -155,7 +155,7 @@ fn every_name_gets_a_certificate_and_renews_it_at_two_thirds_of_its_life() {
 #[test]
 fn an_authority_that_is_down_for_a_day_is_asked_seldom_and_used_soon_after() {
     let back = BEGIN + DAY;
-    let mut world = World::new(50, 1, |_, _, now| match now.calendar < back {
+    let mut world = SimulatedMachine::new(50, 1, |_, _, now| match now.calendar < back {
         true => Answer::Fails(FailureKind::Unreachable),
         false => Answer::Certificate(LIFE),
     });
@@ -170,11 +170,12 @@ fn an_authority_that_is_down_for_a_day_is_asked_seldom_and_used_soon_after() {
 #[test]
 fn a_second_authority_takes_over_and_the_first_is_tried_again() {
     let back = BEGIN + 2 * HOUR;
-    let mut world =
-        World::new(3, 2, |_, directory, now| match directory == 0 && now.calendar < back {
+    let mut world = SimulatedMachine::new(3, 2, |_, directory, now| {
+        match directory == 0 && now.calendar < back {
             true => Answer::Fails(FailureKind::Unreachable),
             false => Answer::Certificate(LIFE),
-        });
+        }
+    });
     world.run(60);
     assert!(world.held.iter().all(Option::is_some));
     assert!(world.orders.iter().any(|(_, _, directory)| *directory == 1));
@@ -185,14 +186,15 @@ fn a_second_authority_takes_over_and_the_first_is_tried_again() {
 
 #[test]
 fn a_refused_name_fails_five_times_an_hour_at_most_and_no_other_name_waits() {
-    let mut world = World::new(10, 1, |certificate, _, _| match certificate {
+    let mut world = SimulatedMachine::new(10, 1, |certificate, _, _| match certificate {
         3 => Answer::Fails(FailureKind::Refused),
         _ => Answer::Certificate(LIFE),
     });
     world.run(60);
     assert_eq!(world.held.iter().flatten().count(), 9);
     world.run(HOUR - 60);
-    let refused = |world: &World<'_>| world.orders.iter().filter(|(_, one, _)| *one == 3).count();
+    let refused =
+        |world: &SimulatedMachine<'_>| world.orders.iter().filter(|(_, one, _)| *one == 3).count();
     assert!(refused(&world) <= 5, "{} orders within an hour", refused(&world));
     world.run(30 * DAY);
     assert!(refused(&world) < 140, "{} orders within a month", refused(&world));
@@ -203,7 +205,7 @@ fn a_refused_name_fails_five_times_an_hour_at_most_and_no_other_name_waits() {
 fn the_next_challenge_is_tried_at_once_and_all_together_fail_five_times_an_hour_at_most() {
     for challenges in 1..=3 {
         let mut failed = 0;
-        let mut world = World::new(1, 1, move |_, _, _| {
+        let mut world = SimulatedMachine::new(1, 1, move |_, _, _| {
             failed += 1;
             match failed < challenges {
                 true => Answer::Fails(FailureKind::OtherChallenge),
@@ -224,7 +226,7 @@ fn the_next_challenge_is_tried_at_once_and_all_together_fail_five_times_an_hour_
 #[test]
 fn a_rate_limit_is_obeyed() {
     let mut first = None;
-    let mut world = World::new(5, 1, |certificate, _, now| {
+    let mut world = SimulatedMachine::new(5, 1, |certificate, _, now| {
         if certificate == 0 && now.calendar < BEGIN + 3 * DAY {
             first.get_or_insert(now.calendar);
             return Answer::Fails(FailureKind::RateLimited(Duration::from_secs(3 * DAY)));
@@ -240,7 +242,7 @@ fn a_rate_limit_is_obeyed() {
 
 #[test]
 fn a_full_disk_delays_the_name_whatever_the_authority() {
-    let mut world = World::new(1, 3, |_, _, _| Answer::Fails(FailureKind::Local));
+    let mut world = SimulatedMachine::new(1, 3, |_, _, _| Answer::Fails(FailureKind::Local));
     world.run(HOUR);
     assert!(world.orders.len() <= 5, "{:?}", world.orders);
 }
@@ -248,9 +250,9 @@ fn a_full_disk_delays_the_name_whatever_the_authority() {
 #[test]
 fn a_clock_that_is_set_neither_stops_renewals_nor_makes_orders_follow_each_other() {
     // The authority knows the time.
-    let truth = |now: Moment| BEGIN + now.steady.as_secs() - 1000;
+    let truth = |now: ClockReading| BEGIN + now.steady.as_secs() - 1000;
     for (jump, orders_of_a_month) in [(400 * DAY as i64, 40), (-(400 * DAY as i64), 3)] {
-        let mut world = World::new(1, 1, always);
+        let mut world = SimulatedMachine::new(1, 1, always);
         world.run(DAY);
         world.now.calendar = world.now.calendar.checked_add_signed(jump).unwrap();
         let mut wrong = world;
@@ -272,7 +274,7 @@ fn a_clock_that_is_set_neither_stops_renewals_nor_makes_orders_follow_each_other
 
 #[test]
 fn an_issued_certificate_that_seems_to_have_ended_is_not_ordered_in_a_loop() {
-    let now = Moment { calendar: BEGIN, steady: Duration::ZERO };
+    let now = ClockReading { calendar: BEGIN, steady: Duration::ZERO };
     let mut schedule = Schedule::new(&[None], 1, 1, now);
     assert_eq!(
         schedule.next(now),
@@ -289,7 +291,7 @@ fn an_issued_certificate_that_seems_to_have_ended_is_not_ordered_in_a_loop() {
     schedule.obtained(0, 0, past, now);
     assert!(matches!(schedule.next(now), ScheduleStep::Ask { .. }));
     schedule.no_window(0, now);
-    let later = Moment {
+    let later = ClockReading {
         steady: Duration::from_secs(DAY - 1),
         ..now
     };
@@ -299,20 +301,20 @@ fn an_issued_certificate_that_seems_to_have_ended_is_not_ordered_in_a_loop() {
             step => assert!(matches!(step, ScheduleStep::Wait(_)), "{step:?}"),
         }
     }
-    let later = Moment { steady: Duration::from_secs(DAY), ..now };
+    let later = ClockReading { steady: Duration::from_secs(DAY), ..now };
     assert!(matches!(schedule.next(later), ScheduleStep::Order { .. }));
 }
 
 /// A schedule with one certificate of 90 days that is a day old, whose window was told.
-fn with_window(window: RenewalWindow, seed: u64) -> (Schedule, Moment) {
-    let now = Moment { calendar: BEGIN, steady: Duration::ZERO };
+fn with_window(window: RenewalWindow, seed: u64) -> (Schedule, ClockReading) {
+    let now = ClockReading { calendar: BEGIN, steady: Duration::ZERO };
     let validity = Validity {
         not_before: BEGIN - DAY,
         not_after: BEGIN - DAY + LIFE,
     };
     let held = HeldCertificate { validity, directory: Some(0) };
     let mut schedule = Schedule::new(&[Some(held)], 1, seed, now);
-    let asked = Moment { steady: QUESTION_SPREAD, ..now };
+    let asked = ClockReading { steady: QUESTION_SPREAD, ..now };
     assert_eq!(schedule.next(asked), ScheduleStep::Ask { certificate: 0, directory: 0 });
     schedule.window(0, window, Duration::from_secs(HOUR), asked);
     (schedule, asked)
@@ -346,7 +348,7 @@ fn a_choice_within_the_window_stays_and_a_moved_window_moves_it() {
     let (mut schedule, now) = with_window(window, 5);
     let chosen = schedule.renewal(0);
     for hours in 1..20 {
-        let later = Moment {
+        let later = ClockReading {
             steady: now.steady + Duration::from_secs(hours * HOUR),
             ..now
         };
@@ -354,7 +356,7 @@ fn a_choice_within_the_window_stays_and_a_moved_window_moves_it() {
         schedule.window(0, window, Duration::from_secs(HOUR), later);
         assert_eq!(schedule.renewal(0), chosen);
     }
-    let later = Moment {
+    let later = ClockReading {
         steady: now.steady + Duration::from_secs(20 * HOUR),
         ..now
     };
@@ -386,7 +388,7 @@ fn windows_without_sense_leave_the_renewal_at_two_thirds() {
 fn whatever_happens_orders_are_bounded_and_success_is_kept() {
     for seed in 0..40 {
         let mut dice = Random(seed);
-        let mut world = World::new(6, 2, move |_, _, _| match dice.below(8) {
+        let mut world = SimulatedMachine::new(6, 2, move |_, _, _| match dice.below(8) {
             0 => Answer::Fails(FailureKind::Unreachable),
             1 => Answer::Fails(FailureKind::RateLimited(Duration::from_secs(dice.below(2 * HOUR)))),
             2 | 3 => Answer::Fails(FailureKind::Refused),
@@ -412,7 +414,7 @@ fn whatever_happens_orders_are_bounded_and_success_is_kept() {
 
 #[test]
 fn names_on_demand_are_bounded_in_an_hour_and_delay_no_name_of_the_configuration() {
-    let mut world = World::new(1, 1, always);
+    let mut world = SimulatedMachine::new(1, 1, always);
     world.schedule.limit_first_orders(5);
     world.run(HOUR);
     for _ in 0..20 {
@@ -436,7 +438,7 @@ fn names_on_demand_are_bounded_in_an_hour_and_delay_no_name_of_the_configuration
 
 #[test]
 fn a_name_on_demand_is_renewed_while_it_is_asked_for() {
-    let mut world = World::new(0, 1, always);
+    let mut world = SimulatedMachine::new(0, 1, always);
     world.schedule.limit_first_orders(1);
     for _ in 0..2 {
         world.held.push(None);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// A moment by two clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
+pub struct ClockReading {
     /// Seconds since 1970 of the calendar, which may be set.
     pub calendar: u64,
     /// A clock that only runs forward, from any beginning.

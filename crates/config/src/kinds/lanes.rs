@@ -8,7 +8,7 @@ use super::{Table, ValueError, ValueKind, quoted, read_string, wrong_type};
 use crate::diagnostic::MistakeCollector;
 use crate::settings::Lane;
 
-/// Lanes of a site at most.
+/// Lanes of a site at most. More are a mistake in the configuration.
 const MOST_LANES: usize = 64;
 
 /// The `[[site.php.lane]]` tables.
@@ -124,5 +124,5 @@ text_kind!(
     }
 );
 
-/// Bytes of a pattern at most.
+/// Bytes of a pattern at most. A longer one is a mistake in the configuration.
 const LONGEST: usize = 1000;

@@ -338,7 +338,8 @@ pub fn listen_addresses(text: &str) -> Result<Vec<ListenAddress>, (String, Strin
     wrong("is not an address with a port", FORMS)
 }
 
-/// Bytes of the longest path of a Unix socket (`sun_path` of unix(7), without its NUL).
+/// Bytes of the longest path of a Unix socket (`sun_path` of unix(7), without its NUL). A longer
+/// one is a mistake in the configuration.
 const LONGEST_SOCKET_PATH: usize = 107;
 
 #[cfg(test)]

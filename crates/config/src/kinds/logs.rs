@@ -142,7 +142,7 @@ impl ValueKind for Format {
 }
 
 const COMMON: &str = r#"%h %l %u %t "%r" %>s %b"#;
-/// As in Debian's `apache2.conf`.
+/// The format of that name in Debian's `apache2.conf`.
 const VHOST_COMBINED: &str = r#"%v:%p %h %l %u %t "%r" %>s %O "%{Referer}i" "%{User-Agent}i""#;
 
 word_kind!(

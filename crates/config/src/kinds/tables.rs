@@ -266,7 +266,8 @@ pub(super) fn show_pairs(pairs: &[(String, String)]) -> String {
     }
 }
 
-/// Reads a table of scalars in the order of the file.
+/// Reads a table of scalars in the order of the file. An error of `check_name` is reported as a
+/// mistake in the name. `None` after a mistake, which is reported.
 pub(super) fn read_pairs(
     value: &Spanned<DeValue<'_>>,
     report: &mut MistakeCollector<'_>,

@@ -12,7 +12,7 @@ pub enum LoggedTime {
 /// The form of a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TimeForm {
-    /// As `[06/Nov/1994:08:49:37 +0000]`.
+    /// The form `[06/Nov/1994:08:49:37 +0000]`.
     Common,
     /// Seconds since 1970.
     Seconds,

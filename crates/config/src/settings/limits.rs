@@ -13,8 +13,8 @@ section! {
         /// Connections open at once, over all listeners. At the limit, those that have been idle
         /// for longest are closed; where none is idle, new ones wait in the kernel's queue, which
         /// the error log says. The limit of open files (`ulimit -n`) may make the number lower,
-        /// which the error log says, too. What it leaves besides is shared by files that are being
-        /// sent, temporary files and connections to upstreams.
+        /// which the error log says, too. Files that are being sent, temporary files and
+        /// connections to upstreams share the descriptors that are left.
         connections ("connections"): usize as AtLeast<usize, 1> = 16_384,
             "Holds 10,000 idle browsers with room to spare, in a few dozen megabytes.";
         /// Connections of one client at once. For a further one, its own one that has been idle for

@@ -251,7 +251,7 @@ section! {
         /// them, as far as the user's permissions go.
         readable ("readable"): Vec<PathBuf> as List<FilePath> = Vec::new(),
             "The levels of `sandbox` leave a site what belongs to it.";
-        /// As `readable`, and scripts may also write there.
+        /// Folders and files like those of `readable`. Scripts may also write there.
         writable ("writable"): Vec<PathBuf> as List<FilePath> = Vec::new(),
             "The levels of `sandbox` leave a site what belongs to it.";
         /// The only places that scripts and the programs that they execute may connect to:

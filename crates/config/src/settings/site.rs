@@ -69,8 +69,8 @@ section! {
         /// `..` is resolved and anything is looked up). `REQUEST_URI` always has what was sent.
         encoded_slashes ("encoded_slashes"): EncodedSlashes as EncodedSlashRule =
             EncodedSlashes::Refuse,
-            "Apache's own. What a program in front of the server takes for one name, the server \
-                must not take for two.";
+            "Apache's own. A name that a program in front of the server takes for one must not be \
+                two for the server.";
         /// Files and folders whose names start with a dot are not served (404), except these.
         dot_names ("dot_names"): Vec<String> as List<NamePattern> = vec![".well-known".to_owned()],
             "Dot files hold secrets, histories and editors' backups. `.well-known` is meant for \

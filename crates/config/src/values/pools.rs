@@ -3,13 +3,13 @@
 /// The number of workers that a pool keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolMode {
-    /// As many as requests need and the memory has room for.
+    /// The number that requests need and the memory has room for.
     Auto,
     /// All of them.
     Static,
-    /// As many as are busy, and some that are free.
+    /// The busy ones, and some that are free.
     Dynamic,
-    /// As many as requests need.
+    /// The number that requests need.
     OnDemand,
 }
 

@@ -10,11 +10,11 @@ use howdah_sys::open::{MOST_LINK_NAMES, MOST_LINKS};
 use super::DirectiveCache;
 
 /// Reports a flaw in a site's directives.
-pub type ReportFlaw = Box<dyn Fn(&Site, &Flaw) + Send + Sync>;
+pub type ReportFlaw = Box<dyn Fn(&Site, &DirectiveFlaw) + Send + Sync>;
 
 /// A flaw in a file of directives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Flaw {
+pub enum DirectiveFlaw {
     /// The first mistake in the file.
     Mistake(Box<Mistake>),
     /// The file cannot be read.
@@ -25,13 +25,13 @@ pub enum Flaw {
     OtherSite(String),
 }
 
-impl fmt::Display for Flaw {
+impl fmt::Display for DirectiveFlaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Flaw::Mistake(mistake) => mistake.fmt(f),
-            Flaw::Unreadable(what) | Flaw::TooManyNames(what) | Flaw::OtherSite(what) => {
-                f.write_str(what)
-            }
+            DirectiveFlaw::Mistake(mistake) => mistake.fmt(f),
+            DirectiveFlaw::Unreadable(what)
+            | DirectiveFlaw::TooManyNames(what)
+            | DirectiveFlaw::OtherSite(what) => f.write_str(what),
         }
     }
 }
@@ -49,7 +49,7 @@ impl DirectiveCache {
             let what = format!(
                 "{file}: it cannot be read ({why}), so what it covers is answered with 403"
             );
-            (self.tell)(site, &Flaw::Unreadable(what));
+            (self.tell)(site, &DirectiveFlaw::Unreadable(what));
         }
     }
 
@@ -62,7 +62,7 @@ impl DirectiveCache {
                  shorten the links",
                 path.absolute().display()
             );
-            (self.tell)(site, &Flaw::TooManyNames(what));
+            (self.tell)(site, &DirectiveFlaw::TooManyNames(what));
         }
     }
 
@@ -75,7 +75,7 @@ impl DirectiveCache {
                  with `chown -h root`",
                 path.absolute().display()
             );
-            (self.tell)(site, &Flaw::OtherSite(what));
+            (self.tell)(site, &DirectiveFlaw::OtherSite(what));
         }
     }
 }

@@ -10,14 +10,14 @@ use super::shard::CachedDirectives;
 
 /// Entries that were removed from a shard, whose rules are not freed under its lock.
 #[derive(Default)]
-pub(super) struct Removed {
+pub(super) struct RemovedEntries {
     /// Bytes of memory, of all rules together.
     pub(super) weight: usize,
     /// Each with its weight.
     pub(super) rules: Vec<(usize, Arc<Compiled>)>,
 }
 
-impl Removed {
+impl RemovedEntries {
     pub(super) fn add(&mut self, entry: &CachedDirectives) {
         self.weight += entry.weight;
         self.rules.push((entry.weight, Arc::clone(&entry.compiled)));
@@ -34,7 +34,7 @@ pub(super) struct RemovedRules {
 
 impl RemovedRules {
     /// Keeps what was removed until [`free_unused`](Self::free_unused).
-    pub(super) fn add(&self, removed: Removed) {
+    pub(super) fn add(&self, removed: RemovedEntries) {
         lock(&self.waiting).extend(removed.rules);
     }
 

@@ -6,23 +6,23 @@ use std::hash::BuildHasher;
 use foldhash::quality::RandomState;
 use howdah_site::{Site, Sites};
 
-use super::Owner;
+use super::DirectiveOwner;
 
 /// The document roots and their sites.
 #[derive(Default)]
-pub(super) struct Roots {
+pub(super) struct SiteRoots {
     /// The first site of each scope.
     scopes: Vec<Site>,
     /// The sites that have a document root for each host.
     per_host: Vec<Site>,
     /// The other sites by document root: the first one of each scope.
-    fixed: HashMap<Owner, Vec<Site>>,
+    fixed: HashMap<DirectiveOwner, Vec<Site>>,
     hasher: RandomState,
 }
 
-impl Roots {
-    pub(super) fn new(sites: &Sites) -> Roots {
-        let mut roots = Roots::default();
+impl SiteRoots {
+    pub(super) fn new(sites: &Sites) -> SiteRoots {
+        let mut roots = SiteRoots::default();
         for site in sites.iter() {
             if site.scope() as usize == roots.scopes.len() {
                 roots.scopes.push(site.clone());
@@ -45,13 +45,14 @@ impl Roots {
         self.scopes.len()
     }
 
-    /// Returns the first site of a scope.
+    /// Returns the first site of a scope. `None`: there is no such scope.
     pub(super) fn first_of(&self, scope: u32) -> Option<&Site> {
         self.scopes.get(scope as usize)
     }
 
     /// Returns the site of that scope that has the document root, or the first of several. Sites of
     /// one scope share directives, but each is blamed for the files below its own root only.
+    /// `None`: there is no such scope.
     pub(super) fn site(&self, scope: u32, root: &[u8]) -> Option<&Site> {
         let root = root.strip_suffix(b"/").unwrap_or(root);
         let fixed = self.fixed.get(&self.owner_of_root(root)).into_iter().flatten();
@@ -61,7 +62,7 @@ impl Roots {
     }
 
     /// Returns the owner of directives below a document root.
-    pub(super) fn owner(&self, root: &[u8]) -> Owner {
+    pub(super) fn owner(&self, root: &[u8]) -> DirectiveOwner {
         let root = root.strip_suffix(b"/").unwrap_or(root);
         let own = self.owner_of_root(root);
         match self.fixed.contains_key(&own) {
@@ -74,7 +75,7 @@ impl Roots {
         }
     }
 
-    fn owner_of_root(&self, root: &[u8]) -> Owner {
+    fn owner_of_root(&self, root: &[u8]) -> DirectiveOwner {
         self.hasher.hash_one(root.strip_suffix(b"/").unwrap_or(root))
     }
 }

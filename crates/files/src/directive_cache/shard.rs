@@ -6,8 +6,8 @@ use std::sync::Arc;
 use howdah_htaccess::Compiled;
 use howdah_sys::stat::Stat;
 
-use super::Owner;
-use super::removed::Removed;
+use super::DirectiveOwner;
+use super::removed::RemovedEntries;
 
 /// A part of the cache, by scope and folder.
 #[derive(Default)]
@@ -17,7 +17,7 @@ pub(super) struct CacheShard {
 
 /// Compiled directives in the cache.
 pub(super) struct CachedDirectives {
-    pub(super) owner: Owner,
+    pub(super) owner: DirectiveOwner,
     pub(super) digest: u128,
     /// The state of the file that had the content; `None` where a later change might not show.
     pub(super) stat: Option<Stat>,
@@ -30,7 +30,7 @@ pub(super) struct CachedDirectives {
 
 impl CacheShard {
     /// Inserts an entry. Returns those that it has replaced.
-    pub(super) fn insert(&mut self, key: Box<[u8]>, entry: CachedDirectives) -> Removed {
+    pub(super) fn insert(&mut self, key: Box<[u8]>, entry: CachedDirectives) -> RemovedEntries {
         let mut removed = self.remove(&key);
         for spares_used in [true, false] {
             if !self.has_room()
@@ -46,8 +46,8 @@ impl CacheShard {
     }
 
     /// The owner that has the most entries.
-    fn richest(&self) -> Option<Owner> {
-        let mut counts: HashMap<Owner, usize> = HashMap::new();
+    fn richest(&self) -> Option<DirectiveOwner> {
+        let mut counts: HashMap<DirectiveOwner, usize> = HashMap::new();
         for entry in self.entries.values() {
             *counts.entry(entry.owner).or_default() += 1;
         }
@@ -59,8 +59,8 @@ impl CacheShard {
     }
 
     /// Returns the entry that it has removed, or nothing.
-    pub(super) fn remove(&mut self, key: &[u8]) -> Removed {
-        let mut removed = Removed::default();
+    pub(super) fn remove(&mut self, key: &[u8]) -> RemovedEntries {
+        let mut removed = RemovedEntries::default();
         self.entries.remove(key).iter().for_each(|entry| removed.add(entry));
         removed
     }
@@ -68,7 +68,7 @@ impl CacheShard {
     /// Removes the entries that are not kept, and adds them to `removed`.
     pub(super) fn retain(
         &mut self,
-        removed: &mut Removed,
+        removed: &mut RemovedEntries,
         mut keep: impl FnMut(&mut CachedDirectives) -> bool,
     ) {
         self.entries.retain(|_, entry| {
@@ -84,5 +84,5 @@ impl CacheShard {
 /// Parts that are locked separately.
 pub(super) const SHARDS: usize = 16;
 
-/// Files that are kept, of all shards together.
+/// Files that are kept, of all shards together. Beyond it, entries give way to new ones.
 pub(super) const MOST_FILES: usize = 4096;

@@ -3,7 +3,7 @@
 use super::shard::MOST_FILES;
 use super::*;
 
-fn entry(owner: Owner, weight: usize) -> CachedDirectives {
+fn entry(owner: DirectiveOwner, weight: usize) -> CachedDirectives {
     CachedDirectives {
         owner,
         digest: 0,
@@ -19,7 +19,7 @@ fn key(number: usize) -> Box<[u8]> {
 }
 
 fn cache() -> DirectiveCache {
-    DirectiveCache::of(Roots::default(), 0, Box::new(|_, _| {}))
+    DirectiveCache::of(SiteRoots::default(), 0, Box::new(|_, _| {}))
 }
 
 /// The number of entries of each owner from 0 on, after a check of the sum.
@@ -52,7 +52,7 @@ fn a_shard_is_bounded_in_files() {
 fn an_event_loop_never_frees_rules_that_are_not_in_the_cache_any_more() {
     let cache = cache();
     cache.keep(key(1), entry(0, HEAVY));
-    let in_use = cache.find(&key(1), &Disk::waiting(), |_| true).unwrap();
+    let in_use = cache.find(&key(1), &DiskAccess::waiting(), |_| true).unwrap();
     cache.keep(key(1), entry(0, HEAVY));
     cache.free_removed();
     assert!(cache.has_removed() && !cache.freed().wait(std::time::Duration::ZERO));
@@ -114,7 +114,7 @@ fn a_flaw_is_told_of_the_site_that_has_the_root() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let tell = {
         let told = Arc::clone(&told);
-        move |site: &Site, _: &Flaw| lock(&told).push(site.name().to_owned())
+        move |site: &Site, _: &DirectiveFlaw| lock(&told).push(site.name().to_owned())
     };
     let cache = DirectiveCache::new(&sites, 0, Box::new(tell));
     for root in ["/srv/a", "/srv/b", "/srv/b/", "/home/x.example", "/elsewhere"] {

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use howdah_config::{Config, ContentCoding};
-use howdah_files::{Answer, Asked, FileBody, FileStore, StoreLimits};
+use howdah_files::{FileAnswer, FileBody, FileStore, RequestedPart, StoreLimits};
 use howdah_http::{Method, Request, ResponseHead, Status};
-use howdah_site::{ClientRequest, DocumentHost, DocumentPath, Host, PathKind, Scratch, Sites};
+use howdah_site::{ClientRequest, DirectiveHost, DocumentPath, PathKind, Scratch, SiteHost, Sites};
 
 /// A folder that is removed at the end of the test, with a document root `www` in it.
 pub struct Folder(PathBuf);
@@ -154,9 +154,9 @@ impl Counter {
 /// The path that the site of `host` asks the disk for.
 pub fn path_on(sites: &Sites, host: &[u8], name: &str) -> DocumentPath {
     struct Asked(Option<DocumentPath>);
-    impl Host for Asked {}
+    impl DirectiveHost for Asked {}
 
-    impl DocumentHost for Asked {
+    impl SiteHost for Asked {
         fn kind(&mut self, path: &DocumentPath) -> PathKind {
             self.0.get_or_insert_with(|| path.clone());
             PathKind::File
@@ -188,13 +188,13 @@ pub struct Seen {
 }
 
 impl Seen {
-    pub fn of(answer: Result<Answer, Status>) -> Seen {
+    pub fn of(answer: Result<FileAnswer, Status>) -> Seen {
         let answer = match answer {
             Ok(answer) => answer,
             Err(status) => return Seen::without_content(status),
         };
         let mut head = answer.head();
-        let is_whole = matches!(answer.asked, Asked::Whole);
+        let is_whole = matches!(answer.asked, RequestedPart::Whole);
         let body = answer.asked.select(&mut head, answer.body);
         let mut fields = fields_of(&head);
         if is_whole {

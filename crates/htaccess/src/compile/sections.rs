@@ -99,7 +99,7 @@ pub const SECTIONS: &[Section] = &[
     },
 ];
 
-/// Returns the section of that name, in any case.
+/// Returns the section of that name, in any case. `None`: there is none.
 pub(super) fn find(name: &str) -> Option<&'static Section> {
     SECTIONS.iter().find(|section| section.name.eq_ignore_ascii_case(name))
 }
@@ -109,7 +109,7 @@ pub(super) fn is_section(name: &str) -> bool {
     find(name).is_some()
 }
 
-/// Returns the end of a section's arguments: its last `>`.
+/// Returns the end of a section's arguments: its last `>`. `None`: there is none.
 pub(super) fn ends_at(raw: &[u8]) -> Option<usize> {
     raw.iter().rposition(|&byte| byte == b'>')
 }

@@ -450,7 +450,7 @@ fn chains_of_conditions() {
     assert_eq!(&*compiled.settings.conditions[0].branches[2].text, "<Else>");
 }
 
-/// As on Debian, where `a2query -m` lists neither.
+/// The modules that are off on Debian: `a2query -m` lists neither.
 #[test]
 fn modules_that_are_off_unless_they_are_chosen() {
     let text = "<IfModule mod_brotli.c>\n<If true>\n</If>\n</IfModule>\n\

@@ -202,17 +202,20 @@ const KEYS: &[(&str, &str)] = &[
     ("MDContactEmail", "`email` of [acme]"),
 ];
 
-/// Returns the place in `howdah.toml` of what this directive says.
+/// Returns the place in `howdah.toml` of the setting that this directive has. `None`: no key has
+/// that meaning.
 pub(super) fn key_of(name: &str) -> Option<&'static str> {
     KEYS.iter().find(|(prefix, _)| begins(name, prefix)).map(|(_, key)| *key)
 }
 
-/// Returns the directive of the server's configuration that has this name, in any case.
+/// Returns the directive of the server's configuration that has this name, in any case. `None`:
+/// there is none.
 pub(super) fn server_directive(name: &str) -> Option<&'static str> {
     SERVER.iter().find(|known| known.eq_ignore_ascii_case(name)).copied()
 }
 
-/// Returns the name that `<IfModule>` uses for the module of this directive.
+/// Returns the name that `<IfModule>` uses for the module of this directive. `None`: the module is
+/// not known.
 pub(super) fn module_of(name: &str) -> Option<&'static str> {
     OTHERS
         .iter()

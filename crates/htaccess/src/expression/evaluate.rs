@@ -75,7 +75,8 @@ impl ExpressionEvaluation<'_, '_> {
         Ok(false)
     }
 
-    /// As in Apache, the last word is evaluated first: Vary has the fields in that order.
+    /// Evaluates a comparison. As in Apache, the last word is evaluated first: Vary has the fields
+    /// in that order.
     fn compares(&mut self, condition: &Condition, depth: u32) -> Evaluated<bool> {
         Ok(match condition {
             Condition::Strings(order, left, right) => {

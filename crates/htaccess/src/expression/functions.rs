@@ -30,7 +30,10 @@ pub(super) enum Function {
 }
 
 impl Function {
-    /// Returns the function of that name, in any case; else the error message.
+    /// Returns the function of that name, in any case.
+    ///
+    /// # Errors
+    /// There is no such function: the error message.
     pub(super) fn named(name: &[u8]) -> Result<Function, String> {
         let lower = name.to_ascii_lowercase();
         let name = name.escape_ascii();

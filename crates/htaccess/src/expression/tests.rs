@@ -3,7 +3,7 @@
 mod context;
 mod strings;
 
-use context::{Disk, FIELDS};
+use context::{FIELDS, FilesContext};
 
 use howdah_http::Version;
 
@@ -37,7 +37,7 @@ fn run<T>(
         .fields
         .push(b"Last-Modified", b"Sun, 06 Nov 1994 08:49:37 GMT");
     transaction.state.error_fields.push(b"X-Always", b"always");
-    let answer = evaluate(compiled, &mut transaction, &mut Disk, &mut Captures::default());
+    let answer = evaluate(compiled, &mut transaction, &mut FilesContext, &mut Captures::default());
     let vary = transaction.state.fields.value(b"Vary").unwrap_or_default();
     (answer, String::from_utf8_lossy(vary).into_owned())
 }
@@ -382,7 +382,7 @@ fn http2_is_on_over_http2_alone() {
         let mut request = request("/", "");
         request.version = version;
         let mut transaction = transaction(&request);
-        let told = compiled.render(&mut transaction, &mut Disk, &mut Captures::default());
+        let told = compiled.render(&mut transaction, &mut FilesContext, &mut Captures::default());
         assert_eq!(told.unwrap(), expected.as_bytes(), "{version}");
     }
 }

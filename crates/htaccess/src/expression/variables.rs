@@ -37,7 +37,7 @@ pub(super) enum ExpressionVariable {
 }
 
 impl ExpressionVariable {
-    /// Returns the variable of that name, in any case.
+    /// Returns the variable of that name, in any case. `None`: there is none.
     pub(super) fn named(name: &[u8]) -> Option<ExpressionVariable> {
         let name = name.to_ascii_uppercase();
         Some(match name.as_slice() {

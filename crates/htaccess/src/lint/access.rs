@@ -1,6 +1,6 @@
 //! Protections with a hole.
 
-use super::{LintReport, LintedFile, LintedScope, Use};
+use super::{DirectiveUse, LintReport, LintedFile, LintedScope};
 use crate::mistake::{Complaint, MistakeKind};
 
 pub(super) fn check(file: &LintedFile<'_>, report: &mut LintReport<'_>) {
@@ -23,13 +23,13 @@ pub(super) fn check(file: &LintedFile<'_>, report: &mut LintReport<'_>) {
 /// The access rules of one scope.
 #[derive(Default)]
 struct ScopeRules<'r> {
-    require: Vec<&'r Use<'r>>,
-    old: Vec<&'r Use<'r>>,
-    satisfy_any: Option<&'r Use<'r>>,
+    require: Vec<&'r DirectiveUse<'r>>,
+    old: Vec<&'r DirectiveUse<'r>>,
+    satisfy_any: Option<&'r DirectiveUse<'r>>,
 }
 
 impl<'r> ScopeRules<'r> {
-    fn add(&mut self, directive: &'r Use<'r>) {
+    fn add(&mut self, directive: &'r DirectiveUse<'r>) {
         match &*directive.name {
             "require" => self.require.push(directive),
             "order" | "allow" | "deny" => self.old.push(directive),
@@ -38,7 +38,7 @@ impl<'r> ScopeRules<'r> {
         }
     }
 
-    fn grants_all(&self) -> Option<&'r Use<'r>> {
+    fn grants_all(&self) -> Option<&'r DirectiveUse<'r>> {
         self.require
             .iter()
             .copied()
@@ -46,7 +46,7 @@ impl<'r> ScopeRules<'r> {
     }
 
     /// `Allow from all` or `Deny from all`.
-    fn of_all(&self, name: &str) -> Option<&'r Use<'r>> {
+    fn of_all(&self, name: &str) -> Option<&'r DirectiveUse<'r>> {
         self.old
             .iter()
             .copied()
@@ -75,7 +75,8 @@ fn mixed(rules: &ScopeRules<'_>, report: &mut LintReport<'_>) {
 }
 
 fn granted(rules: &ScopeRules<'_>, report: &mut LintReport<'_>) {
-    let is_other = |require: &&&Use<'_>| !require.says(0, "all") && !require.says(0, "not");
+    let is_other =
+        |require: &&&DirectiveUse<'_>| !require.says(0, "all") && !require.says(0, "not");
     if let (Some(all), Some(other)) = (rules.grants_all(), rules.require.iter().find(is_other))
         && all.scope == 0
     {

@@ -1,6 +1,6 @@
 //! Listings, error documents, and expiry times that are not switched on.
 
-use super::{LintReport, LintedFile, Use};
+use super::{DirectiveUse, LintReport, LintedFile};
 use crate::mistake::{Complaint, MistakeKind};
 
 pub(super) fn check(
@@ -53,7 +53,7 @@ fn listing(
     }
 }
 
-fn error_document(document: &Use<'_>, report: &mut LintReport<'_>) {
+fn error_document(document: &DirectiveUse<'_>, report: &mut LintReport<'_>) {
     let target = document.word(1).to_ascii_lowercase();
     if !target.starts_with(b"http://") && !target.starts_with(b"https://") {
         return;

@@ -1,7 +1,7 @@
 //! Settings of PHP that reveal too much, files that are run though they are no scripts, and
 //! sections for modules that are off.
 
-use super::{LintReport, LintedFile, LintedScope, Use};
+use super::{DirectiveUse, LintReport, LintedFile, LintedScope};
 use crate::compile::named;
 use crate::mistake::{Complaint, MistakeKind};
 use crate::module::Presence;
@@ -23,7 +23,7 @@ pub(super) fn check(
     not_chosen(missing, report);
 }
 
-fn setting(directive: &Use<'_>, report: &mut LintReport<'_>) {
+fn setting(directive: &DirectiveUse<'_>, report: &mut LintReport<'_>) {
     let is_on = ["on", "1", "yes", "true", "stdout"].iter().any(|word| directive.says(1, word));
     let (message, hint) = match directive.word(0) {
         b"display_errors" => (
@@ -46,7 +46,11 @@ fn is_php(name: &[u8]) -> bool {
         || name.starts_with(b"x-httpd-php")
 }
 
-fn handler_for_all(file: &LintedFile<'_>, directive: &Use<'_>, report: &mut LintReport<'_>) {
+fn handler_for_all(
+    file: &LintedFile<'_>,
+    directive: &DirectiveUse<'_>,
+    report: &mut LintReport<'_>,
+) {
     if !is_php(directive.word(0)) {
         return;
     }
@@ -79,7 +83,7 @@ fn names_upload(files: &LintedScope<'_>) -> bool {
         .any(|word| word.split(|byte| !byte.is_ascii_alphanumeric()).any(is_upload))
 }
 
-fn handler_by_extension(directive: &Use<'_>, report: &mut LintReport<'_>) {
+fn handler_by_extension(directive: &DirectiveUse<'_>, report: &mut LintReport<'_>) {
     if !is_php(directive.word(0)) {
         return;
     }

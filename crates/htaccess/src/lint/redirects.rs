@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{LintReport, LintedFile, Use};
+use super::{DirectiveUse, LintReport, LintedFile};
 use crate::mistake::{Complaint, MistakeKind};
 
 pub(super) fn check(file: &LintedFile<'_>, report: &mut LintReport<'_>) {
@@ -40,7 +40,7 @@ pub(super) fn check(file: &LintedFile<'_>, report: &mut LintReport<'_>) {
 }
 
 /// Returns the index of the path or the pattern among the arguments, and whether it is a pattern.
-fn source(directive: &Use<'_>) -> Option<(usize, bool)> {
+fn source(directive: &DirectiveUse<'_>) -> Option<(usize, bool)> {
     let is_pattern = match &*directive.name {
         "redirect" => false,
         "redirectmatch" => true,
@@ -56,7 +56,8 @@ fn source(directive: &Use<'_>) -> Option<(usize, bool)> {
     (directive.words.len() > 1).then_some((index, is_pattern))
 }
 
-/// The slashes of a path that are considered at most, which bounds the time.
+/// The slashes of a path that are considered at most, which bounds the time. Mistakes below them
+/// are not found.
 const DEEPEST: usize = 256;
 
 /// Returns the paths that match `path` as well: itself and those above it, with and without a slash
@@ -70,7 +71,12 @@ fn beginnings(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     above.take(DEEPEST).chain([path]).filter(|beginning| !beginning.is_empty())
 }
 
-fn unreachable_query(directive: &Use<'_>, index: usize, path: &[u8], report: &mut LintReport<'_>) {
+fn unreachable_query(
+    directive: &DirectiveUse<'_>,
+    index: usize,
+    path: &[u8],
+    report: &mut LintReport<'_>,
+) {
     if path.contains(&b'?') {
         let message = "never acts: the path of a URL has no query, so no `?`";
         let hint = "use RewriteCond %{QUERY_STRING} and a RewriteRule";

@@ -1,6 +1,6 @@
 //! Regular expressions that can take very many steps.
 
-use super::{LintReport, LintedFile, Use};
+use super::{DirectiveUse, LintReport, LintedFile};
 use crate::language::Item;
 use crate::mistake::{Complaint, MistakeKind};
 use crate::modules::rewrite::arguments;
@@ -35,7 +35,7 @@ fn tell(item: &Item, index: usize, report: &mut LintReport<'_>) {
 }
 
 /// Returns the regular expression of a directive, and which argument it is.
-fn pattern(directive: &Use<'_>) -> Option<(usize, Vec<u8>)> {
+fn pattern(directive: &DirectiveUse<'_>) -> Option<(usize, Vec<u8>)> {
     let index = match &*directive.name {
         "rewriterule" => {
             return arguments::split(&directive.item.raw).map(|words| (0, words.first.to_vec()));

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{LintReport, LintedFile, Use};
+use super::{DirectiveUse, LintReport, LintedFile};
 use crate::language::Item;
 use crate::mistake::{Complaint, MistakeKind};
 use crate::modules::rewrite::arguments;
@@ -35,7 +35,7 @@ pub(super) fn check(file: &LintedFile<'_>, report: &mut LintReport<'_>) {
 }
 
 /// Returns whether a rule answers with 403, 404 or 410.
-pub(super) fn refuses(rule: &Use<'_>) -> bool {
+pub(super) fn refuses(rule: &DirectiveUse<'_>) -> bool {
     let flags = RuleFlags::read(arguments::split(&rule.item.raw).and_then(|words| words.flags));
     flags.refuses || flags.has(&["F", "forbidden", "G", "gone"])
 }
@@ -44,17 +44,17 @@ pub(super) fn refuses(rule: &Use<'_>) -> bool {
 #[derive(Default)]
 struct SectionFacts<'f> {
     /// The conditions that wait for their rule.
-    conditions: Vec<(&'f Use<'f>, FileCondition)>,
+    conditions: Vec<(&'f DirectiveUse<'f>, FileCondition)>,
     /// The rule after which no other one is ever reached.
     end: Option<u32>,
     /// Rules without a condition that end the rewriting: pattern, whether case counts, and line.
-    taken: HashMap<Vec<u8>, Taken>,
+    taken: HashMap<Vec<u8>, EndingRule>,
     /// The number of following rules that may be skipped, or that are part of a chain.
     uncertain: u32,
 }
 
 #[derive(Clone, Copy)]
-struct Taken {
+struct EndingRule {
     line: u32,
     caseless: bool,
 }
@@ -94,7 +94,7 @@ fn engine(file: &LintedFile<'_>, report: &mut LintReport<'_>) {
 }
 
 fn condition<'f>(
-    directive: &'f Use<'f>,
+    directive: &'f DirectiveUse<'f>,
     place: &mut SectionFacts<'f>,
     report: &mut LintReport<'_>,
 ) {
@@ -124,7 +124,7 @@ fn condition<'f>(
 }
 
 fn rule<'f>(
-    directive: &'f Use<'f>,
+    directive: &'f DirectiveUse<'f>,
     place: &mut SectionFacts<'f>,
     is_server: bool,
     report: &mut LintReport<'_>,
@@ -151,12 +151,12 @@ fn rule<'f>(
             place.end.get_or_insert(line);
         }
         let caseless = flags.has(&["NC", "nocase"]);
-        place.taken.entry(pattern.to_vec()).or_insert(Taken { line, caseless });
+        place.taken.entry(pattern.to_vec()).or_insert(EndingRule { line, caseless });
     }
 }
 
 /// A rule that hands requests on to a server that the configuration does not have.
-fn upstream(rule: &Use<'_>, file: &LintedFile<'_>, report: &mut LintReport<'_>) {
+fn upstream(rule: &DirectiveUse<'_>, file: &LintedFile<'_>, report: &mut LintReport<'_>) {
     let (Some(words), Some(upstreams)) =
         (arguments::split(&rule.item.raw), &file.context.upstreams)
     else {
@@ -236,7 +236,7 @@ fn shadowed(
 }
 
 /// A condition on what is only known after access was checked.
-fn too_early(condition: &Use<'_>, report: &mut LintReport<'_>) {
+fn too_early(condition: &DirectiveUse<'_>, report: &mut LintReport<'_>) {
     let Some(words) = arguments::split(&condition.item.raw) else {
         return;
     };

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::{LintReport, LintedFile, Use};
+use super::{DirectiveUse, LintReport, LintedFile};
 use crate::mistake::{Complaint, MistakeKind};
 
 pub(super) fn check(file: &LintedFile<'_>, report: &mut LintReport<'_>) {
-    let mut said: HashMap<(usize, Vec<u8>), &Use<'_>> = HashMap::new();
+    let mut said: HashMap<(usize, Vec<u8>), &DirectiveUse<'_>> = HashMap::new();
     for later in file.uses.iter().filter(|directive| !is_ordered(directive)) {
         for key in keys(later) {
             let Some(earlier) = said.insert((later.scope, key), later) else {
@@ -28,7 +28,7 @@ pub(super) fn check(file: &LintedFile<'_>, report: &mut LintReport<'_>) {
 
 /// Returns whether the order of directives of this name matters, so that the same line twice may be
 /// intended.
-fn is_ordered(directive: &Use<'_>) -> bool {
+fn is_ordered(directive: &DirectiveUse<'_>) -> bool {
     matches!(
         &*directive.name,
         "rewritecond" | "rewriterule" | "rewriteengine" | "substitute" | "error"
@@ -37,7 +37,7 @@ fn is_ordered(directive: &Use<'_>) -> bool {
 
 /// Returns the values that the directive sets. Of two directives with the same values in one place,
 /// only the later counts.
-fn keys(directive: &Use<'_>) -> Vec<Vec<u8>> {
+fn keys(directive: &DirectiveUse<'_>) -> Vec<Vec<u8>> {
     let name = directive.name.as_bytes();
     let key = |words: &[&[u8]]| {
         let mut key = name.to_vec();
@@ -47,7 +47,7 @@ fn keys(directive: &Use<'_>) -> Vec<Vec<u8>> {
         }
         vec![key]
     };
-    let exactly = |directive: &Use<'_>| [name, &directive.words.join(&0)].join(&0);
+    let exactly = |directive: &DirectiveUse<'_>| [name, &directive.words.join(&0)].join(&0);
     match &*directive.name {
         "acceptpathinfo" | "adddefaultcharset" | "authname" | "authtype" | "authuserfile"
         | "authgroupfile" | "directoryslash" | "expiresactive" | "expiresdefault"
@@ -76,7 +76,7 @@ fn keys(directive: &Use<'_>) -> Vec<Vec<u8>> {
 }
 
 /// Returns the table and the field of `Header set` without a condition. Other actions add up.
-fn header<'d>(directive: &'d Use<'_>) -> Option<(&'d [u8], &'d [u8])> {
+fn header<'d>(directive: &'d DirectiveUse<'_>) -> Option<(&'d [u8], &'d [u8])> {
     let always = usize::from(directive.says(0, "always") || directive.says(0, "onsuccess"));
     let is_plain = directive.says(always, "set") && directive.words.len() == always + 3;
     let table: &[u8] = if directive.says(0, "always") {

@@ -24,14 +24,14 @@ pub struct Config {
     /// `Redirect` with a path, and `RedirectMatch`.
     redirects: Arc<RedirectList>,
     /// `Redirect` without a path: for everything below the folder.
-    everything: Option<Everything>,
+    everything: Option<PathlessRedirect>,
     /// `RedirectRelative`.
     relative: Option<bool>,
 }
 
 /// `Redirect` without a path.
 #[derive(Clone, Debug)]
-struct Everything {
+struct PathlessRedirect {
     /// The status of the answer.
     status: i32,
     /// The target.

@@ -18,7 +18,7 @@ use crate::transaction::{Denial, Transaction};
 
 use evaluate::{AuthzStatus, Groups, RequireEvaluation};
 use requirement::Requirement;
-use section::{Logic, RequireSection, SectionKind};
+use section::{RequireLogic, RequireSection, SectionKind};
 
 /// The module's configuration.
 ///
@@ -41,7 +41,7 @@ pub struct Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Merging {
     Off,
-    With(Logic),
+    With(RequireLogic),
 }
 
 impl Merge for Config {
@@ -82,7 +82,7 @@ pub(crate) const APACHE_MODULES: &[ApacheModule] = &[
 
 impl Config {
     /// Returns how the section has to be joined with the site's own `Require`.
-    fn joins_site(&self) -> Option<Logic> {
+    fn joins_site(&self) -> Option<RequireLogic> {
         match self.merging {
             Some(Merging::With(logic)) if !self.is_detached => Some(logic),
             _ => None,
@@ -109,9 +109,9 @@ impl Config {
     }
 
     fn add(&mut self, member: RequireSection) -> Result<(), Complaint> {
-        let section = self
-            .section
-            .get_or_insert_with(|| Arc::new(RequireSection::container(None, Logic::Any, false)));
+        let section = self.section.get_or_insert_with(|| {
+            Arc::new(RequireSection::container(None, RequireLogic::Any, false))
+        });
         Arc::make_mut(section).add(member)
     }
 }
@@ -153,7 +153,7 @@ pub(crate) fn evaluate<'c>(
         });
     };
     let joins_site = config.joins_site();
-    if joins_site == Some(Logic::Any) {
+    if joins_site == Some(RequireLogic::Any) {
         return Ok(AuthzDecision::Granted);
     }
     let mut evaluate = RequireEvaluation {
@@ -163,9 +163,9 @@ pub(crate) fn evaluate<'c>(
         method,
         known_groups: None,
     };
-    Ok(match evaluate.section(section, Logic::All)? {
+    Ok(match evaluate.section(section, RequireLogic::All)? {
         AuthzStatus::Granted => AuthzDecision::Granted,
-        AuthzStatus::Neutral if joins_site == Some(Logic::All) => AuthzDecision::Granted,
+        AuthzStatus::Neutral if joins_site == Some(RequireLogic::All) => AuthzDecision::Granted,
         AuthzStatus::DeniedWithoutUser => AuthzDecision::DeniedWithoutUser,
         AuthzStatus::Denied | AuthzStatus::Neutral => AuthzDecision::Denied {
             place: section.place.as_ref(),
@@ -238,21 +238,21 @@ fn require_all(
     call: &DirectiveCall<'_>,
     shared: &mut SharedConfig<Config>,
 ) -> Result<(), Complaint> {
-    contain(call, shared, Logic::All, false)
+    contain(call, shared, RequireLogic::All, false)
 }
 
 fn require_any(
     call: &DirectiveCall<'_>,
     shared: &mut SharedConfig<Config>,
 ) -> Result<(), Complaint> {
-    contain(call, shared, Logic::Any, false)
+    contain(call, shared, RequireLogic::Any, false)
 }
 
 fn require_none(
     call: &DirectiveCall<'_>,
     shared: &mut SharedConfig<Config>,
 ) -> Result<(), Complaint> {
-    contain(call, shared, Logic::Any, true)
+    contain(call, shared, RequireLogic::Any, true)
 }
 
 /// Opens a container, which takes the directives that follow; or closes it, and adds it to the
@@ -260,7 +260,7 @@ fn require_none(
 fn contain(
     call: &DirectiveCall<'_>,
     shared: &mut SharedConfig<Config>,
-    logic: Logic,
+    logic: RequireLogic,
     is_negated: bool,
 ) -> Result<(), Complaint> {
     let config: &mut Config = edit(shared);
@@ -296,8 +296,8 @@ fn auth_merging(
 ) -> Result<(), Complaint> {
     let merging = match &call.word(0).to_ascii_lowercase()[..] {
         b"off" => Merging::Off,
-        b"and" => Merging::With(Logic::All),
-        b"or" => Merging::With(Logic::Any),
+        b"and" => Merging::With(RequireLogic::All),
+        b"or" => Merging::With(RequireLogic::Any),
         _ => return Err(Complaint::about(0, "AuthMerging is Off, And or Or")),
     };
     let config: &mut Config = edit(shared);

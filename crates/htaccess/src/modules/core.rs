@@ -82,14 +82,6 @@ pub enum ServerSignature {
 }
 
 impl Config {
-    /// Returns a site's own configuration, above its first `.htaccess`.
-    pub fn with_options(options: Options) -> Config {
-        Config {
-            options: options::OptionsSetting::absolute(options),
-            ..Config::default()
-        }
-    }
-
     /// Returns the options in force, where the site itself has `above`.
     pub fn options(&self, above: Options) -> Options {
         self.options.in_force(above)

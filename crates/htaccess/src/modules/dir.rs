@@ -120,6 +120,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
 ];
 
 /// The index files that one file may name at most: each is looked for at a request for a folder.
+/// More are a mistake.
 const MOST_NAMES: usize = 1000;
 
 fn directory_index(

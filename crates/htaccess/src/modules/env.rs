@@ -14,7 +14,7 @@ use crate::merge::{Merge, SharedConfig, edit};
 use crate::mistake::{Complaint, DirectivePlace};
 use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::trace::TraceEvent;
-use crate::transaction::{NoRoom, Transaction};
+use crate::transaction::{NoVariableRoom, Transaction};
 use crate::work;
 
 /// The module's configuration. Names are compared without case. Adding a variable takes no longer
@@ -145,7 +145,7 @@ pub fn fixup(
         };
         meter.note(work::bytes(variable.name.len() + value.len()));
         if tx.state.room_for(Fields::size_of_line(&variable.name, &value)).is_err() {
-            tx.complain(Some(&variable.place), format!("SetEnv: {NoRoom}"));
+            tx.complain(Some(&variable.place), format!("SetEnv: {NoVariableRoom}"));
             return Err(Status::INTERNAL_SERVER_ERROR);
         }
         tx.state.env.push(&variable.name, &value);

@@ -82,13 +82,13 @@ struct SmartFilter {
 #[derive(Clone, Debug)]
 struct Provider {
     kind: FilterKind,
-    when: When,
+    when: ProviderCondition,
     protocol: FilterProtocol,
 }
 
 /// The condition under which a provider acts.
 #[derive(Clone, Debug)]
-enum When {
+enum ProviderCondition {
     /// For these media types.
     Types(Arc<[Box<[u8]>]>),
     /// For requests and responses for which this condition holds.

@@ -95,8 +95,8 @@ impl Config {
 
 /// Sets media type, charset, encoding, languages, handler and filters from the file's name: the
 /// phase of the type checkers. The fixup of core, with ForceType and SetHandler, comes after it.
-/// `base` knows the media types of extensions (lower case, without a dot) that no directive names,
-/// as Apache's TypesConfig does.
+/// `base` returns the media type of an extension (lower case, without a dot) that no directive
+/// names, as Apache's TypesConfig does; `None` if it does not know the extension.
 pub fn find_type(
     tx: &mut Transaction<'_>,
     config: Option<&Config>,
@@ -162,7 +162,8 @@ fn take(state: &mut RequestState, config: &Config, description: FileDescription)
     state.output_filters.extend(filters);
 }
 
-/// Returns what the name of the file at a path says, as far as the request's budget allows.
+/// Returns the description that follows from the name of the file at a path, as far as the
+/// request's budget allows. `base` is that of [`find_type`].
 pub(crate) fn describe(
     config: &Config,
     path: &[u8],

@@ -138,7 +138,7 @@ fn php_flag(call: &DirectiveCall<'_>, shared: &mut SharedConfig<Config>) -> Resu
     few_enough(config)
 }
 
-/// The settings that a file may make at most; PHP itself knows a few hundred.
+/// The settings that a file may make at most; PHP itself knows a few hundred. More are a mistake.
 const MOST_SETTINGS: usize = 1000;
 
 /// Adds a setting. A file with too many settings is a mistake, which bounds the time of reading it.

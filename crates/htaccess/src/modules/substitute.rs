@@ -31,7 +31,7 @@ impl ContentFilter for Config {
 /// One `Substitute`.
 #[derive(Debug)]
 struct Substitution {
-    find: Find,
+    find: SearchTerm,
     replacement: Replacement,
     /// `q`: later substitutions do not reach across the places where this one replaced text.
     quick: bool,
@@ -48,7 +48,7 @@ enum Replacement {
 
 /// The text that is replaced.
 #[derive(Debug)]
-enum Find {
+enum SearchTerm {
     /// `n`: this text; with `i` in any case, then it is in lower case here.
     Text { text: Box<[u8]>, caseless: bool },
     /// A regular expression.
@@ -57,7 +57,7 @@ enum Find {
 
 impl Substitution {
     fn is_caseless_text(&self) -> bool {
-        matches!(self.find, Find::Text { caseless: true, .. })
+        matches!(self.find, SearchTerm::Text { caseless: true, .. })
     }
 }
 
@@ -96,5 +96,6 @@ pub(crate) const APACHE_MODULES: &[ApacheModule] = &[ApacheModule::new(
 
 /// The default of SubstituteMaxLineLength: 1 MiB.
 const LONGEST_LINE: usize = 1024 * 1024;
-/// The longest line whatever SubstituteMaxLineLength says: each response holds one in memory.
+/// The longest line whatever SubstituteMaxLineLength says: each response holds one in memory. At a
+/// longer one the response is broken off.
 const LONGEST_OF_ALL: usize = 8 * 1024 * 1024;

@@ -155,7 +155,7 @@ impl PcrePattern {
 
     /// Searches for a match at or after `from`, and returns what `read` reads of it.
     ///
-    /// As in Apache, errors of PCRE2 other than limits count as no match, such as a subject that is
+    /// Errors of PCRE2 other than limits count as no match, as in Apache, such as a subject that is
     /// no UTF-8 for a pattern that needs it.
     fn run<T>(
         &self,

@@ -22,6 +22,8 @@ fn of_branches(branches: &[Alternative]) -> Option<Vec<Vec<u8>>> {
     Some(all)
 }
 
+/// Returns words of which each match of the branch has at least one. `None`: no such words are
+/// known.
 pub(super) fn of_branch(branch: &Alternative) -> Option<Vec<Vec<u8>>> {
     let mut best: Option<Vec<Vec<u8>>> = None;
     let mut run: Vec<u8> = Vec::new();

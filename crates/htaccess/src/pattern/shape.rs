@@ -69,6 +69,8 @@ struct FoundWord<'s> {
 const COMPARED: usize = 64;
 
 impl Shape {
+    /// Returns the shape of a pattern. `None`: the pattern has none of these shapes, and PCRE2 has
+    /// to match it.
     pub(super) fn of(tree: &PatternTree) -> Option<Shape> {
         if tree.groups > 9 {
             return None;
@@ -95,7 +97,7 @@ impl Shape {
         }
     }
 
-    /// Finds the first match.
+    /// Finds the first match. `None`: there is none.
     #[inline]
     pub(super) fn find(&self, subject: &[u8]) -> Option<(usize, usize)> {
         match self {
@@ -104,7 +106,7 @@ impl Shape {
         }
     }
 
-    /// Finds the first match at or after `from`, which is not 0.
+    /// Finds the first match at or after `from`, which is not 0. `None`: there is none.
     pub(super) fn find_from(&self, subject: &[u8], from: usize) -> Option<(usize, usize)> {
         let anchored = match self {
             Shape::First { anchored } => *anchored,
@@ -117,7 +119,7 @@ impl Shape {
         Some((start + from, end + from))
     }
 
-    /// Finds the first match and its groups.
+    /// Finds the first match and its groups. `None`: there is no match.
     pub(super) fn spans(&self, subject: &[u8]) -> Option<Spans> {
         let mut spans = Spans::default();
         let Shape::Words(words) = self else {

@@ -50,7 +50,8 @@ const DEPTH: usize = 30;
 /// Longer patterns are left to PCRE2, which knows its own limit.
 const LENGTH: usize = 10_000;
 
-/// Returns the tree of a pattern that is understood, and correct.
+/// Returns the tree of a pattern that is understood, and correct. `None`: the pattern is too long,
+/// has a mistake, or has a part that only PCRE2 knows.
 pub(super) fn parse(text: &[u8], caseless: bool) -> Option<PatternTree> {
     let (text, inline) = match text.strip_prefix(b"(?i)") {
         Some(rest) => (rest, true),

@@ -315,7 +315,7 @@ impl Translation<'_> {
 }
 
 /// Returns the length of a POSIX class such as `[:alpha:]`, if the text begins with one (within a
-/// class).
+/// class). `None`: the text begins with no class.
 pub(super) fn posix_class(text: &[u8]) -> Option<usize> {
     let kind = *text.get(1).filter(|kind| b":.=".contains(kind))?;
     let mut at = 2;

@@ -147,7 +147,8 @@ impl FrameHeader {
         bytes.len()
     }
 
-    /// Returns type and length if they are complete, and begins the next header.
+    /// Returns type and length if they are complete, and begins the next header. `None`: more bytes
+    /// are needed.
     pub(super) fn take(&mut self) -> Option<(u64, u64)> {
         let read = self.read()?;
         self.filled = 0;
@@ -161,7 +162,8 @@ impl FrameHeader {
     }
 }
 
-/// Reads an integer of variable length (RFC 9000 §16). Returns it with the bytes behind it.
+/// Reads an integer of variable length (RFC 9000 §16). Returns it with the bytes behind it. `None`:
+/// more bytes are needed.
 pub(super) fn integer(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (first, _) = bytes.split_first()?;
     let (own, rest) = bytes.split_at_checked(1 << (first >> 6))?;

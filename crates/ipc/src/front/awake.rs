@@ -1,9 +1,9 @@
 //! The workers that live, and those of them that are awake.
 
-use crate::front::Front;
+use crate::front::FrontRegion;
 use crate::sync::{Ordering, fence};
 
-impl Front {
+impl FrontRegion {
     /// Wakes a sleeping worker if there is one and the queue may hold a request for it. Returns
     /// whether there was one.
     pub fn wake_worker(&self) -> bool {

@@ -1,10 +1,10 @@
 //! The front's response to the death of a worker.
 
-use super::{Front, FrontState};
+use super::{FrontRegion, FrontState};
 use crate::Corrupt;
 use crate::layout::{self, INCARNATIONS, SlotPhase, SlotState};
 
-impl Front {
+impl FrontRegion {
     /// Handles the zygote's report that a worker is dead, and returns the slots that the worker had
     /// taken.
     ///
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_request_whose_entry_went_with_a_worker_is_queued_again() {
-        let (front, _attach) = Front::create(Geometry::for_pool(2, 1)).unwrap();
+        let (front, _attach) = FrontRegion::create(Geometry::for_pool(2, 1)).unwrap();
         let slot = front.checkout().unwrap();
         front.submit(&slot, 0, b"one", None).unwrap();
         let entry = front.region.queue().pop();
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_state_that_no_correct_worker_writes_is_noticed_when_one_dies() {
-        let (front, _attach) = Front::create(Geometry::for_pool(1, 1)).unwrap();
+        let (front, _attach) = FrontRegion::create(Geometry::for_pool(1, 1)).unwrap();
         let slot = front.checkout().unwrap();
         front.submit(&slot, 0, b"one", None).unwrap();
         for word in [u64::MAX, 0] {
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn deaths_are_counted_beyond_the_end_of_the_count() {
-        let (front, attach) = Front::create(Geometry::for_pool(1, 1)).unwrap();
+        let (front, attach) = FrontRegion::create(Geometry::for_pool(1, 1)).unwrap();
         let zygote = Attachment::new(attach).unwrap();
         for _ in 0..INCARNATIONS {
             zygote.record_death(0);
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn the_death_of_a_worker_that_takes_a_request_while_it_is_being_queued_is_told() {
         for attempt in 0..50 {
-            let (front, _attach) = Front::create(Geometry::for_pool(1, 1)).unwrap();
+            let (front, _attach) = FrontRegion::create(Geometry::for_pool(1, 1)).unwrap();
             let front = Arc::new(front);
             let slot = front.checkout().unwrap();
             front.enqueue(&slot, 0, b"one", None).unwrap();

@@ -2,7 +2,7 @@
 
 use howdah_sys::usage::{self, Machine};
 
-use super::{Front, Slot};
+use super::{FrontRegion, Slot};
 use crate::figures::{
     CacheNumber, CacheNumbers, RequestFigures, RequestSummary, SUMMARY_BYTES, UNKNOWN,
     WorkerFigures,
@@ -13,7 +13,7 @@ use crate::sync::Ordering;
 /// The unit of memory in the region's words.
 const KIB: u64 = 1024;
 
-impl Front {
+impl FrontRegion {
     /// Tells workers whether to measure the processor time of each request.
     pub fn meter_processor(&self, is_wanted: bool) {
         self.region.metering().store(is_wanted.into(), Ordering::Relaxed);
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn a_worker_that_tells_any_number_is_believed_what_can_be_true() {
         let begin = Instant::now();
-        let (front, _attach) = Front::create(Geometry::for_pool(1, 1)).unwrap();
+        let (front, _attach) = FrontRegion::create(Geometry::for_pool(1, 1)).unwrap();
         let slot = front.checkout().unwrap();
         front.submit(&slot, 0, b"a request", None).unwrap();
         let words = front.region.slot(slot.index());

@@ -1,19 +1,19 @@
 //! Questions of a worker while its request runs.
 
-use super::{Front, Slot};
+use super::{FrontRegion, Slot};
 use crate::sync::Ordering;
 
 /// A question that a worker waits for the answer of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerQuestion {
-    /// Names the question in [`Front::answer`].
+    /// Names the question in [`FrontRegion::answer`].
     pub number: u32,
     /// The worker's words, which nothing has checked; empty if there were too many.
     pub text: Vec<u8>,
 }
 
-impl Front {
-    /// Returns whether the worker of a slot asks something that [`Front::question`] has not
+impl FrontRegion {
+    /// Returns whether the worker of a slot asks something that [`FrontRegion::question`] has not
     /// returned.
     #[inline]
     pub fn asks(&self, slot: &Slot) -> bool {
@@ -21,7 +21,7 @@ impl Front {
     }
 
     /// Returns the question that the worker of a slot asks. `None` if there is none, or it was
-    /// returned before. Call it after a [`Front::slot_status`] that says Taken.
+    /// returned before. Call it after a [`FrontRegion::slot_status`] that says Taken.
     pub fn question(&self, slot: &mut Slot) -> Option<WorkerQuestion> {
         let number = self.region.slot(slot.index()).asked.load(Ordering::Acquire);
         if number == slot.asked {

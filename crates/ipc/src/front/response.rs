@@ -5,13 +5,13 @@ use std::os::fd::BorrowedFd;
 
 use howdah_sys::memory;
 
-use super::{Front, Slot, SlotStatus};
+use super::{FrontRegion, Slot, SlotStatus};
 use crate::Corrupt;
 use crate::flow_control::AbortReason;
 use crate::layout::SlotPhase;
 use crate::sync::Ordering;
 
-impl Front {
+impl FrontRegion {
     /// Reads the state of a slot, and checks it.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use howdah_sys::usage;
 
-use crate::front::Front;
+use crate::front::FrontRegion;
 use crate::sync::Ordering;
 use crate::time_grant::TimeGrant;
 
@@ -20,7 +20,7 @@ pub struct SignsOfLife {
     pub grant: TimeGrant,
 }
 
-impl Front {
+impl FrontRegion {
     /// Reads the signs of life of the request in the slot at this index.
     pub fn signs_of_life(&self, slot: usize) -> SignsOfLife {
         let words = self.region.slot(slot);

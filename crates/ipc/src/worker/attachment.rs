@@ -9,7 +9,7 @@ use howdah_sys::futex;
 use howdah_sys::seqpacket::SeqPacket;
 
 use super::Worker;
-use crate::control::{Attach, Cleaning};
+use crate::control::{AttachMessage, SlotCleaning};
 use crate::layout::{Geometry, INCARNATIONS};
 use crate::region::Region;
 use crate::sync::Ordering;
@@ -30,14 +30,14 @@ impl Attachment {
     ///
     /// # Errors
     /// The descriptors are not those of a region of this geometry, or mapping failed.
-    pub fn new(attach: Attach) -> io::Result<Attachment> {
+    pub fn new(attach: AttachMessage) -> io::Result<Attachment> {
         let wrong = || {
             io::Error::new(
                 io::ErrorKind::InvalidData,
                 "the front sent the wrong number of descriptors",
             )
         };
-        let Attach { geometry, descriptors } = attach;
+        let AttachMessage { geometry, descriptors } = attach;
         let mut descriptors = descriptors.into_iter();
         // The memory file is closed here: scripts do not find it among the descriptors.
         let region = Region::map(descriptors.next().ok_or_else(wrong)?, geometry)?;
@@ -100,7 +100,7 @@ impl Attachment {
     ///
     /// # Errors
     /// There is no such slot, or the memory was not released. The slot can still be used.
-    pub fn clean(&self, cleaning: Cleaning) -> io::Result<()> {
+    pub fn clean(&self, cleaning: SlotCleaning) -> io::Result<()> {
         let slot = usize::try_from(cleaning.slot).unwrap_or(usize::MAX);
         let socket = self.body_sockets.get(slot).ok_or(io::ErrorKind::InvalidInput)?;
         while socket.receive_now(&mut [0; 4]).is_ok_and(|message| message.length > 0) {}
@@ -129,17 +129,17 @@ impl Attachment {
 #[cfg(all(test, not(miri)))] // Miri has no memory files.
 mod tests {
     use super::*;
-    use crate::front::Front;
+    use crate::front::FrontRegion;
 
     #[test]
     fn an_attachment_has_all_descriptors() {
         let geometry = Geometry::for_pool(1, 2);
         for left in [0, 1, 2, 3 + geometry.slots - 1] {
-            let (_front, mut attach) = Front::create(geometry).unwrap();
+            let (_front, mut attach) = FrontRegion::create(geometry).unwrap();
             attach.descriptors.truncate(left);
             assert!(Attachment::new(attach).is_err(), "{left}");
         }
-        let (_front, mut attach) = Front::create(geometry).unwrap();
+        let (_front, mut attach) = FrontRegion::create(geometry).unwrap();
         attach.descriptors.extend(attach.descriptors[0].try_clone());
         assert!(Attachment::new(attach).is_err(), "one too many");
     }

@@ -24,7 +24,7 @@ pub(super) struct CpuMeter {
 }
 
 impl CpuMeter {
-    /// Opens what the kernel has about this process.
+    /// Opens the kernel's figures about the processor time of this process.
     pub(super) fn open(&mut self) {
         self.schedule = ScheduleMeter::of_this_process().ok();
     }
@@ -42,7 +42,8 @@ impl CpuMeter {
     }
 
     /// Returns the per mille of a script's time during which the script was on a processor. Time
-    /// spent waiting for a processor is not counted.
+    /// spent waiting for a processor is not counted. `None`: the script was not measured, or the
+    /// kernel has not told the times.
     pub(super) fn end(&mut self, took: u64, before: Option<CpuTimes>) -> Option<u32> {
         self.average = self.average - self.average / 8 + took / 8;
         let (before, after) = (before?, self.schedule.as_ref()?.spent().ok()?);
@@ -65,12 +66,13 @@ pub(super) struct UsageMeter {
 }
 
 impl UsageMeter {
-    /// As [`CpuMeter::open`].
+    /// Opens the kernel's figures about the memory of this process.
     pub(super) fn open(&mut self) {
         self.file = MemoryMeter::of_this_process().ok();
     }
 
-    /// Returns the nanoseconds on a processor, if it is time to measure them.
+    /// Returns the nanoseconds on a processor, if it is time to measure them. `None`: they were
+    /// measured a moment ago.
     pub(super) fn processor(&mut self, now: u64) -> Option<u64> {
         is_due(&mut self.processor, now, PROCESSOR_INTERVAL).then(usage::processor_time)
     }
@@ -93,7 +95,8 @@ impl UsageMeter {
         ended.saturating_sub(due) >= MEMORY_PATIENCE
     }
 
-    /// Returns the memory at the time `now`, if the kernel tells.
+    /// Returns the memory at the time `now`, if the kernel tells. `None`: the kernel has not told
+    /// it.
     pub(super) fn memory(&mut self, now: u64) -> Option<MemoryUse> {
         self.memory = now;
         if self.file.is_none() {

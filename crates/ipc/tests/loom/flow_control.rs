@@ -33,8 +33,8 @@ impl Ring {
         }
     }
 
-    /// As `ResponseWriter::write` with a ring of one byte: waits until `wanted` bytes are consumed.
-    /// `false`: nobody wants more.
+    /// Waits until `wanted` bytes are consumed, like `ResponseWriter::write` with a ring of one
+    /// byte. `false`: nobody wants more.
     fn wait_for(&self, wanted: u64) -> bool {
         loop {
             if self.flow_control().is_aborted() {

@@ -54,14 +54,14 @@ impl Pool {
         StateWord(&self.states[slot])
     }
 
-    /// As `Front::submit`.
+    /// Queues a request like `FrontRegion::submit`.
     fn submit(&self, producer: &mut Producer, slot: usize, generation: u32) {
         self.state(slot).submit(generation);
         producer.enter(&self.queue(), slot).unwrap();
         self.wake_worker();
     }
 
-    /// As `Front::worker_died`, for its Queued slots.
+    /// Queues the Queued slots again, like `FrontRegion::worker_died`.
     fn worker_died(&self, producer: &mut Producer) {
         for slot in 0..self.states.len() {
             if self.state(slot).load().unwrap().phase == SlotPhase::Queued {
@@ -78,7 +78,7 @@ impl Pool {
         }
     }
 
-    /// As `Attachment::record_death`.
+    /// Records a death like `Attachment::record_death`.
     fn record_death(&self, worker: usize) {
         self.idle().withdraw(worker);
         self.wake[worker].store(0, Ordering::Release);
@@ -98,7 +98,7 @@ impl Pool {
         self.state(slot as usize).take(worker as u16, 0)
     }
 
-    /// As `Worker::next`: the slot taken.
+    /// Waits for a slot and takes it, like `Worker::next`.
     fn take(&self, worker: usize) -> u32 {
         loop {
             match self.queue().pop() {
@@ -152,7 +152,7 @@ fn two_consumers_share_what_one_producer_enters_around_the_ring() {
     });
 }
 
-/// Guards: `take` being one compare-and-swap, `Front::worker_died` entering anew what waits.
+/// Guards: `take` being one compare-and-swap, `FrontRegion::worker_died` entering anew what waits.
 #[test]
 fn a_request_whose_consumer_died_before_it_took_it_is_taken_once() {
     model(4, || {

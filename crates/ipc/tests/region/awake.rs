@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use howdah_ipc::control::Attach;
+use howdah_ipc::control::AttachMessage;
 use howdah_ipc::worker::Worker;
 
 use crate::support::process::wait_until;
@@ -10,7 +10,7 @@ use crate::support::{Raised, give_back, small_geometry};
 use crate::{SMALL, lone_worker, submit};
 
 /// Runs `test` while the worker looks for a request, until it has taken one.
-fn while_it_looks(attach: &Attach, mut worker: Worker, test: impl FnOnce(&AtomicBool)) {
+fn while_it_looks(attach: &AttachMessage, mut worker: Worker, test: impl FnOnce(&AtomicBool)) {
     let (stop, has_taken) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use howdah_ipc::Geometry;
-use howdah_ipc::front::{Front, SubmitError};
+use howdah_ipc::front::{FrontRegion, SubmitError};
 use howdah_ipc::worker::Worker;
 
 use crate::support::{attach_again, give_back, small_geometry};
@@ -50,7 +50,7 @@ fn large_responses_give_their_memory_back() {
 }
 
 /// Makes requests at once, one for each of `sizes`, whose scripts write that number of bytes.
-fn use_slots(front: &Front, worker: &mut Worker, sizes: &[usize]) {
+fn use_slots(front: &FrontRegion, worker: &mut Worker, sizes: &[usize]) {
     let slots: Vec<_> = sizes.iter().map(|_| submit(front, SMALL)).collect();
     for bytes in sizes {
         let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
@@ -63,7 +63,7 @@ fn use_slots(front: &Front, worker: &mut Worker, sizes: &[usize]) {
 }
 
 /// Takes all free slots at once, and gives them back. Returns how many there were.
-fn free_slots(front: &Front) -> usize {
+fn free_slots(front: &FrontRegion) -> usize {
     assert!(front.has_free_slots());
     let slots: Vec<_> = std::iter::from_fn(|| front.checkout()).collect();
     assert!(!front.has_free_slots());

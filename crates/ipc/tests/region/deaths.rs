@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use howdah_ipc::SlotPhase;
-use howdah_ipc::front::{Front, Slot};
+use howdah_ipc::front::{FrontRegion, Slot};
 
 use crate::support::driver::Driver;
 use crate::support::process::{Children, wait_until};
@@ -56,7 +56,7 @@ fn a_response_that_ended_without_a_bell_is_told_by_the_workers_death() {
 
 #[test]
 fn what_a_successor_runs_is_not_taken_for_what_the_dead_one_left() {
-    let (front, attach) = Front::create(small_geometry(1, 1)).unwrap();
+    let (front, attach) = FrontRegion::create(small_geometry(1, 1)).unwrap();
     let mut children = Children::fork(attach);
     let large = Order { size: 1 << 20, ..SMALL };
     let mut left = submit(&front, large);
@@ -84,7 +84,7 @@ fn what_a_successor_runs_is_not_taken_for_what_the_dead_one_left() {
 #[test]
 fn killing_workers_at_random_loses_no_request() {
     const KILLS: usize = 600;
-    let (front, attach) = Front::create(small_geometry(3, 2)).unwrap();
+    let (front, attach) = FrontRegion::create(small_geometry(3, 2)).unwrap();
     let mut children = Children::fork(attach);
     let lost = Mutex::new(Vec::new());
     let over = AtomicBool::new(false);

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use howdah_ipc::figures::{RequestFigures, WorkerFigures};
-use howdah_ipc::front::{Front, Slot};
+use howdah_ipc::front::{FrontRegion, Slot};
 use howdah_ipc::request::RequestEncoder;
 use howdah_ipc::response::HeadKind;
 use howdah_ipc::worker::Worker;
@@ -14,7 +14,7 @@ use crate::support::{attach_again, give_back, small_geometry};
 use crate::{SMALL, lone_worker, submit};
 
 /// Hands a request of these texts over.
-fn submit_texts(front: &Front, uri: &[u8]) -> Slot {
+fn submit_texts(front: &FrontRegion, uri: &[u8]) -> Slot {
     let slot = front.checkout().expect("a free slot");
     let mut encoder = RequestEncoder::default();
     let texts = [Some(&b"PUT"[..]), Some(b"/srv/a.php"), Some(uri)];
@@ -31,7 +31,7 @@ fn nanoseconds(begin: Instant) -> u64 {
 /// A request that waits for 2 ms, uses a processor for 3 ms, and says that it had 5 MiB of memory.
 /// Returns what the front sees while it runs and when it is over. `begin` was before it came.
 fn run_one(
-    front: &Front,
+    front: &FrontRegion,
     worker: &mut Worker,
     slot: &Slot,
     begin: Instant,

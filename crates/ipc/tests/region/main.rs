@@ -16,8 +16,8 @@ use std::fs::File;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
-use howdah_ipc::control::{Attach, Cleaning};
-use howdah_ipc::front::{Front, Slot};
+use howdah_ipc::control::{AttachMessage, SlotCleaning};
+use howdah_ipc::front::{FrontRegion, Slot};
 use howdah_ipc::request::{DecodedRequest, RequestEncoder};
 use howdah_ipc::worker::{Attachment, Worker};
 use howdah_ipc::{Geometry, SlotPhase};
@@ -34,7 +34,7 @@ const SMALL: Order = Order {
 };
 
 /// Runs `test` while workers in threads serve the pool.
-fn with_worker_threads(attach: &Attach, test: impl FnOnce()) {
+fn with_worker_threads(attach: &AttachMessage, test: impl FnOnce()) {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for index in 0..attach.geometry.workers {
@@ -48,20 +48,24 @@ fn with_worker_threads(attach: &Attach, test: impl FnOnce()) {
 }
 
 /// A pool with one worker, which the test plays itself.
-fn lone_worker(geometry: Geometry) -> (Front, Attach, Worker) {
-    let (front, attach) = Front::create(geometry).unwrap();
+fn lone_worker(geometry: Geometry) -> (FrontRegion, AttachMessage, Worker) {
+    let (front, attach) = FrontRegion::create(geometry).unwrap();
     let worker = attach_again(&attach).worker(0).unwrap();
     (front, attach, worker)
 }
 
-fn submit(front: &Front, order: Order) -> Slot {
+fn submit(front: &FrontRegion, order: Order) -> Slot {
     let slot = front.checkout().expect("a free slot");
     let mut encoder = RequestEncoder::default();
     front.submit(&slot, 0, order.encode(&mut encoder, false), None).unwrap();
     slot
 }
 
-fn two_threads_drive(front: &Front, orders: &[Order], lost: &Mutex<Vec<usize>>) -> [Outcome; 2] {
+fn two_threads_drive(
+    front: &FrontRegion,
+    orders: &[Order],
+    lost: &Mutex<Vec<usize>>,
+) -> [Outcome; 2] {
     let (first, second) = orders.split_at(orders.len() / 2);
     std::thread::scope(|scope| {
         let other = scope.spawn(|| run(front, 1, second, 5, lost));
@@ -70,20 +74,20 @@ fn two_threads_drive(front: &Front, orders: &[Order], lost: &Mutex<Vec<usize>>) 
 }
 
 /// Cleans as the zygote and then the front do.
-fn clean(front: &Front, zygote: &Attachment, cleaning: Cleaning) {
+fn clean(front: &FrontRegion, zygote: &Attachment, cleaning: SlotCleaning) {
     zygote.clean(cleaning).unwrap();
     assert!(front.cleaned(cleaning.slot as usize));
     assert!(!front.cleaned(cleaning.slot as usize), "it is cleaned once");
 }
 
 /// The region's memory, as a file.
-fn memory_file(attach: &Attach) -> File {
+fn memory_file(attach: &AttachMessage) -> File {
     File::from(attach.descriptors[0].try_clone().unwrap())
 }
 
 #[test]
 fn worker_threads_answer_byte_for_byte() {
-    let (front, attach) = Front::create(small_geometry(3, 2)).unwrap();
+    let (front, attach) = FrontRegion::create(small_geometry(3, 2)).unwrap();
     with_worker_threads(&attach, || {
         let orders = Random(1).orders(1_000);
         let outcomes = two_threads_drive(&front, &orders, &Mutex::default());
@@ -94,7 +98,7 @@ fn worker_threads_answer_byte_for_byte() {
 
 #[test]
 fn worker_processes_answer_byte_for_byte() {
-    let (front, attach) = Front::create(Geometry::for_pool(3, 2)).unwrap();
+    let (front, attach) = FrontRegion::create(Geometry::for_pool(3, 2)).unwrap();
     let _children = Children::fork(attach);
     let orders = Random(2).orders(1_000);
     let outcomes = two_threads_drive(&front, &orders, &Mutex::default());
@@ -104,7 +108,7 @@ fn worker_processes_answer_byte_for_byte() {
 #[test]
 fn a_ring_smaller_than_a_chunk_wraps_at_every_offset() {
     let geometry = Geometry { ring_bytes: 4096, ..small_geometry(1, 1) };
-    let (front, attach) = Front::create(geometry).unwrap();
+    let (front, attach) = FrontRegion::create(geometry).unwrap();
     with_worker_threads(&attach, || {
         let orders: Vec<Order> = (0..60)
             .map(|seed| Order {
@@ -137,7 +141,7 @@ fn requests_that_are_cancelled_leave_room_for_others() {
 
 #[test]
 fn a_cancelled_request_is_never_begun_and_one_that_is_begun_never_cancelled() {
-    let (front, attach) = Front::create(small_geometry(2, 1)).unwrap();
+    let (front, attach) = FrontRegion::create(small_geometry(2, 1)).unwrap();
     let mut random = Random(3);
     with_worker_threads(&attach, || {
         let (mut cancelled, mut answered) = (0, 0);

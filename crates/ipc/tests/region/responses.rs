@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use howdah_ipc::SlotPhase;
 use howdah_ipc::flow_control::AbortReason;
-use howdah_ipc::front::{Front, Slot};
+use howdah_ipc::front::{FrontRegion, Slot};
 use howdah_ipc::layout::SlotState;
 use howdah_ipc::request::RequestEncoder;
 use howdah_ipc::worker::{ResponseAborted, Worker};
@@ -45,7 +45,7 @@ fn freed_after() -> Duration {
 /// Makes the worker write `bytes` bytes, more than the ring holds, and calls `free` when the ring
 /// is full. Returns the result, and how long the worker took.
 fn writes_beyond_room(
-    front: &Front,
+    front: &FrontRegion,
     slot: &mut Slot,
     mut worker: Worker,
     bytes: usize,

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use howdah_ipc::front::{Front, Slot, SubmitError};
+use howdah_ipc::front::{FrontRegion, Slot, SubmitError};
 use howdah_ipc::request::RequestEncoder;
 use howdah_ipc::response::{self, DecodedHead};
 use howdah_ipc::{Corrupt, SlotPhase};
@@ -25,7 +25,7 @@ pub struct Outcome {
 
 /// A front thread.
 pub struct Driver<'f> {
-    front: &'f Front,
+    front: &'f FrontRegion,
     thread: usize,
     bell: EventFd,
     encoder: RequestEncoder,
@@ -56,7 +56,7 @@ pub fn deadline() -> Instant {
 
 /// Runs `orders` over one front thread, `in_flight` at a time.
 pub fn run(
-    front: &Front,
+    front: &FrontRegion,
     thread: usize,
     orders: &[Order],
     in_flight: usize,
@@ -77,7 +77,7 @@ pub fn file_of(order: Order) -> OwnedFd {
 }
 
 impl<'f> Driver<'f> {
-    pub fn new(front: &'f Front, thread: usize, lost: &'f Mutex<Vec<usize>>) -> Driver<'f> {
+    pub fn new(front: &'f FrontRegion, thread: usize, lost: &'f Mutex<Vec<usize>>) -> Driver<'f> {
         Driver {
             front,
             thread,
@@ -250,7 +250,7 @@ impl<'f> Driver<'f> {
 
 impl Exchange {
     /// Answers with the bytes of the head, once it is there.
-    fn read_head(&mut self, front: &Front, available: usize) -> Result<usize, Corrupt> {
+    fn read_head(&mut self, front: &FrontRegion, available: usize) -> Result<usize, Corrupt> {
         let mut prefix = [0; response::PREFIX];
         if front.copy(&self.slot, 0, &mut prefix) < prefix.len() {
             return Ok(0);

@@ -11,8 +11,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use howdah_ipc::Geometry;
-use howdah_ipc::control::Attach;
-use howdah_ipc::front::{Front, Slot};
+use howdah_ipc::control::AttachMessage;
+use howdah_ipc::front::{FrontRegion, Slot};
 use howdah_ipc::request::{BodyLocation, DecodedRequest, RequestEncoder};
 use howdah_ipc::response::HeadKind;
 use howdah_ipc::worker::{Attachment, ResponseAborted, ResponseWriter, Worker, WorkerJob};
@@ -30,9 +30,9 @@ pub fn small_geometry(workers: usize, threads: usize) -> Geometry {
 }
 
 /// A second end for another worker: what the zygote's forks have in common, in one process.
-pub fn attach_again(attach: &Attach) -> Attachment {
+pub fn attach_again(attach: &AttachMessage) -> Attachment {
     let descriptors = attach.descriptors.iter().map(|fd| fd.as_fd().try_clone_to_owned().unwrap());
-    let copy = Attach {
+    let copy = AttachMessage {
         geometry: attach.geometry,
         descriptors: descriptors.collect(),
     };
@@ -40,14 +40,14 @@ pub fn attach_again(attach: &Attach) -> Attachment {
 }
 
 /// Gives a slot back, without a zygote that would clean it.
-pub fn give_back(front: &Front, slot: Slot) {
+pub fn give_back(front: &FrontRegion, slot: Slot) {
     if let Some(cleaning) = front.release(slot) {
         assert!(front.cleaned(cleaning.slot as usize));
     }
 }
 
 /// Wakes a front thread as a worker does.
-pub fn ring(front: &Front, thread: usize) {
+pub fn ring(front: &FrontRegion, thread: usize) {
     let bell = EventFd::from(front.bell(thread).try_clone_to_owned().unwrap());
     bell.ring().unwrap();
 }
@@ -182,7 +182,7 @@ impl Random {
 /// then would keep the failure from being told.
 pub struct Raised<'f> {
     pub flags: &'f [&'f AtomicBool],
-    pub workers: Option<&'f Attach>,
+    pub workers: Option<&'f AttachMessage>,
 }
 
 impl Drop for Raised<'_> {

@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use howdah_ipc::control::Attach;
+use howdah_ipc::control::AttachMessage;
 use howdah_ipc::worker::Attachment;
 
 use super::{attach_again, serve};
@@ -12,13 +12,13 @@ use super::{attach_again, serve};
 /// The workers of a pool, forked from here.
 pub struct Children {
     attachment: Attachment,
-    attach: Attach,
+    attach: AttachMessage,
     pids: Vec<libc::pid_t>,
 }
 
 impl Children {
     /// Forks as many workers as the region has room for.
-    pub fn fork(attach: Attach) -> Children {
+    pub fn fork(attach: AttachMessage) -> Children {
         super::prepare();
         let mut children = Children {
             attachment: attach_again(&attach),

@@ -32,6 +32,9 @@ pub(super) struct SetupArguments {
 
 impl SetupArguments {
     /// Installs packages and builds what was asked for.
+    ///
+    /// # Errors
+    /// A package cannot be installed, a build fails, or the user has interrupted it.
     pub(super) fn install(self) -> Result<ExitCode, Wrong> {
         let php = environment::php_version().unwrap_or_else(|| "8.2".to_owned());
         let mut missing = setup::missing(&stacks::all(), &php);

@@ -13,6 +13,9 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// Measures the same rate twice, alone and beside the busy connections. Returns the figures of the
 /// second, with the ratio of both latencies.
+///
+/// # Errors
+/// One of the two measurements fails, or a request of it, or a busy connection gets no answer.
 pub(super) fn put(
     open: Open,
     busy: &Busy,

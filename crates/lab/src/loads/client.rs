@@ -52,6 +52,10 @@ pub(super) struct PreparedRequest {
 }
 
 impl PreparedRequest {
+    /// Prepares a request.
+    ///
+    /// # Errors
+    /// The TLS library does not know the protocol versions.
     pub(super) fn new(
         question: &Question,
         port: u16,
@@ -76,6 +80,10 @@ impl PreparedRequest {
 }
 
 impl LoadClient {
+    /// Opens a connection, with a handshake where the request needs TLS.
+    ///
+    /// # Errors
+    /// The connection or the handshake fails.
     pub(super) async fn connect(prepared: &PreparedRequest) -> io::Result<LoadClient> {
         let stream = TcpStream::connect(("127.0.0.1", prepared.port)).await?;
         stream.set_nodelay(true)?;

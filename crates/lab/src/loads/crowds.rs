@@ -25,6 +25,9 @@ const RELOAD: Duration = Duration::from_secs(1);
 
 /// Opens connections that ask once and stay open; measures their memory and whether all still work
 /// afterwards.
+///
+/// # Errors
+/// A connection cannot be opened, or gets a wrong answer.
 pub(super) fn idle(
     closed: Closed,
     question: &Question,
@@ -68,6 +71,9 @@ pub(super) fn idle(
 }
 
 /// Measures how well a few normal clients are served beside slow ones.
+///
+/// # Errors
+/// The request cannot be prepared.
 pub(super) fn slow(
     kind: Slow,
     closed: Closed,
@@ -89,6 +95,9 @@ pub(super) fn slow(
 
 /// Counts wrong answers while the server reloads every second. Half of the clients keep their
 /// connection, half open a new one for every request.
+///
+/// # Errors
+/// The stack cannot reload by a signal, or the request cannot be prepared.
 pub(super) fn reload(
     closed: Closed,
     question: &Question,

@@ -14,6 +14,9 @@ use crate::tls;
 
 /// Runs wrk with one thread: on a small machine more threads would take processors from the server.
 /// The script has no `response` function, which would slow wrk down.
+///
+/// # Errors
+/// The program cannot be run, or its output is not understood or tells of errors.
 pub(super) fn wrk(closed: Closed, question: &Question, port: u16) -> Result<Measured, Wrong> {
     let (mut command, _script) = wrk_command(closed, question, port)?;
     let ran = run(&mut command)?;
@@ -25,6 +28,9 @@ pub(super) fn wrk(closed: Closed, question: &Question, port: u16) -> Result<Meas
 }
 
 /// The wrk command, and the folder with its script, which must exist while the command runs.
+///
+/// # Errors
+/// The folder or the script cannot be written.
 pub(crate) fn wrk_command(
     closed: Closed,
     question: &Question,
@@ -46,6 +52,9 @@ pub(crate) fn wrk_command(
 }
 
 /// Parses the output of wrk and checks its errors and the number of bytes.
+///
+/// # Errors
+/// The output is not understood, or tells of errors or of too few bytes.
 pub(crate) fn wrk_measured(
     output: &str,
     closed: Closed,
@@ -92,6 +101,9 @@ pub(crate) fn wrk_measured(
 
 /// Runs ab. `-l` accepts answers of different lengths, since a page may contain its own duration;
 /// the sample checks the length.
+///
+/// # Errors
+/// The program cannot be run, or its output is not understood or tells of errors.
 pub(super) fn ab(bench: AbRun, question: &Question, port: u16) -> Result<Measured, Wrong> {
     let mut command = program("ab")?;
     // `-t` sets `-n` as well, so it must come first.
@@ -135,6 +147,9 @@ pub(super) fn ab(bench: AbRun, question: &Question, port: u16) -> Result<Measure
 }
 
 /// Runs h2load with one thread for every two processors: the others are the server's.
+///
+/// # Errors
+/// The program cannot be run, or its output is not understood or tells of errors.
 pub(super) fn h2load(
     closed: Closed,
     streams: usize,

@@ -15,6 +15,9 @@ use crate::stack::LoadTarget;
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Asks for the file in each of `count` folders over one connection, twice.
+///
+/// # Errors
+/// The connection fails, or an answer is wrong.
 pub(super) fn put(
     count: usize,
     question: &Question,

@@ -18,6 +18,9 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// Counts handshakes. Each connection asks once and is closed by the server. Every handshake must
 /// be of the wanted kind.
+///
+/// # Errors
+/// A handshake fails or is of another kind, or an answer is wrong.
 pub(super) fn put(
     closed: Closed,
     kind: TlsHandshake,

@@ -12,6 +12,9 @@ use crate::load::Question;
 use crate::tls;
 
 /// Sends the request over TLS on this connection.
+///
+/// # Errors
+/// The connection fails, or the response is malformed.
 pub(super) fn ask(
     timeout: Duration,
     question: &Question,
@@ -58,6 +61,9 @@ async fn exchange(question: &Question, stream: TcpStream) -> Result<DecodedRespo
 }
 
 /// The request's head for HTTP/2 and HTTP/3.
+///
+/// # Errors
+/// The question makes no valid head.
 pub(super) fn request(question: &Question, port: u16) -> Result<Request<()>, Wrong> {
     let wrong = |error: http::Error| Wrong(format!("{}: {error}", question.path));
     let uri = format!("https://{}{}", host(question, port), question.path);

@@ -24,6 +24,9 @@ const LIMIT: Duration = Duration::from_secs(30);
 const NO_ERROR: quinn::VarInt = quinn::VarInt::from_u32(0x100);
 
 /// Asks with this many streams at once on each connection. Every status and every body is checked.
+///
+/// # Errors
+/// A connection fails, or an answer is wrong.
 pub(super) fn put(
     closed: Closed,
     streams: usize,

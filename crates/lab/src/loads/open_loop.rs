@@ -34,11 +34,18 @@ struct OpenLoopState {
     latency: std::cell::RefCell<Histogram<u64>>,
 }
 
+/// Runs the load on an event loop of its own.
+///
+/// # Errors
+/// The errors of [`run`].
 pub(super) fn put(open: Open, question: &Question, port: u16) -> Result<Measured, Wrong> {
     on_a_loop(run(open, question, port))
 }
 
 /// Runs the load on the present event loop.
+///
+/// # Errors
+/// The request or its clock cannot be prepared.
 pub(super) async fn run(open: Open, question: &Question, port: u16) -> Result<Measured, Wrong> {
     let latency = Histogram::new_with_max(LONGEST, 3).map_err(|error| Wrong(error.to_string()))?;
     let shared = Rc::new(OpenLoopState {

@@ -21,6 +21,10 @@ struct RampState {
     seconds: RefCell<Vec<[u64; 3]>>,
 }
 
+/// Lets more and more clients come, and measures the recovery after them.
+///
+/// # Errors
+/// The request cannot be prepared.
 pub(super) fn put(ramp: Ramp, question: &Question, port: u16) -> Result<Measured, Wrong> {
     on_a_loop(async move {
         let shared = Rc::new(RampState {

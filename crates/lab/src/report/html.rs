@@ -13,6 +13,9 @@ use crate::record::{Cell, Figure, Run, StackFacts, StackOutcome};
 use crate::statistics::median;
 
 /// The whole page.
+///
+/// # Errors
+/// The run cannot be encoded as JSON.
 pub(super) fn page(run: &Run) -> Result<String, Wrong> {
     let json = serde_json::to_string(run).map_err(|error| Wrong(error.to_string()))?;
     let mut page = format!(

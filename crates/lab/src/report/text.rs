@@ -13,7 +13,8 @@ use super::verdict::verdict;
 /// The stack that others are compared with.
 pub(super) const BASE: &str = "howdah";
 
-/// The best stack of a cell beside Howdah, by the median of the cell's figure.
+/// The best stack of a cell beside Howdah, by the median of the cell's figure. `None`: no other
+/// stack has the figure.
 pub(super) fn best_other(cell: &Cell) -> Option<(&str, f64)> {
     let others = cell.results.iter().filter(|(name, _)| !name.starts_with(BASE));
     let values = others
@@ -22,7 +23,7 @@ pub(super) fn best_other(cell: &Cell) -> Option<(&str, f64)> {
     values.max_by(|a, b| if more { a.1.total_cmp(&b.1) } else { b.1.total_cmp(&a.1) })
 }
 
-/// Compares Howdah with another stack.
+/// Compares Howdah with another stack. `None`: one of them has no result.
 pub(super) fn comparison(cell: &Cell, other: &str) -> Option<StackRatio> {
     compare(cell.results.get(BASE)?, cell.results.get(other)?, cell.figure)
 }

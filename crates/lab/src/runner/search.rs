@@ -81,6 +81,9 @@ fn climb(
 
 impl Runner<'_> {
     /// The group's settings with the best values of the searched ones.
+    ///
+    /// # Errors
+    /// A measurement of the search fails.
     pub(super) fn search(
         &mut self,
         group: &CellGroup,

@@ -18,12 +18,17 @@ use crate::stack::{Running, Stack, StackEnvironment};
 use crate::tls::{self, PemFiles};
 
 impl Runner<'_> {
+    /// Makes the memory limit of a group. `None`: the group has no limit, or the limit cannot be
+    /// made, which is noted in the run.
     pub(super) fn limit(&mut self, group: &CellGroup, run: &mut Run) -> Option<Limit> {
         let limit = Limit::new(group.conditions.memory?, group.conditions.swap);
         limit.map_err(|why| self.note(run, &why)).ok()
     }
 
     /// Starts the stacks with the group's conditions. Those that cannot be started are noted.
+    ///
+    /// # Errors
+    /// The certificate for the group cannot be made.
     pub(super) fn start(
         &mut self,
         group: &CellGroup,

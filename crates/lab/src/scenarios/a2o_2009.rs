@@ -12,6 +12,10 @@ const QUICK_SWEEP: &[usize] = &[1, 32];
 /// The study's two stacks, and Howdah.
 const QUICK: &[&str] = &["apache-prefork-mod_php-htaccess", "nginx-fpm", "howdah"];
 
+/// Returns the groups of cells that this scenario measures.
+///
+/// # Errors
+/// A named stack is not known.
 pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     let stacks = facts.stacks(if facts.effort.quick { QUICK } else { USUAL })?;
     let sweep = if facts.effort.quick { QUICK_SWEEP } else { SWEEP };

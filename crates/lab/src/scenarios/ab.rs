@@ -26,6 +26,10 @@ const BEFORE: &str = "before";
 const PAGES: &[&str] =
     &["/HelloWorld.php", "/1MB.php", "/10x100KB.php", "/HelloWorld.txt", "/100KB.txt"];
 
+/// Returns the groups of cells that this scenario measures.
+///
+/// # Errors
+/// The two binaries are not named, or stacks are.
 pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     let Some((before, after)) = &facts.binaries else {
         return Err("name the two binaries with --before FILE and --after FILE".to_owned());

@@ -5,6 +5,10 @@ use crate::load::{AbRun, Load};
 use crate::plan::{CellGroup, Plan};
 use crate::record::Figure;
 
+/// Returns the groups of cells that this scenario measures.
+///
+/// # Errors
+/// A named stack is not known.
 pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     let stacks = facts.stacks(&[
         "apache-prefork-mod_php-htaccess",

@@ -37,6 +37,10 @@ const USUAL: &[&str] = &[
 
 const QUICK: &[&str] = &["howdah", "howdah-lanes", "nginx-fpm", "apache-prefork-mod_php"];
 
+/// Returns the groups of cells that this scenario measures.
+///
+/// # Errors
+/// A named stack is not known.
 pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     let stacks = facts.stacks(if facts.effort.quick { QUICK } else { USUAL })?;
     let names: Vec<&str> = stacks.iter().map(|stack| stack.name()).collect();

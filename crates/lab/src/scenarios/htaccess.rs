@@ -54,6 +54,10 @@ const SERVERS: [ServerStacks; 2] = [
     },
 ];
 
+/// Returns the groups of cells that this scenario measures.
+///
+/// # Errors
+/// A named stack is not known.
 pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     let folders = if facts.effort.quick { 10_000 } else { 100_000 };
     let mut groups = Vec::new();

@@ -43,6 +43,10 @@ const OURS: &str = "howdah";
 const OURS_OVER_HTTP3: &str = "howdah-http3";
 const CROWD_CELL: &str = "memory with 10,000 idle TLS connections";
 
+/// Returns the groups of cells that this scenario measures.
+///
+/// # Errors
+/// A named stack is not known.
 pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     let quick = facts.effort.quick;
     let chosen = facts.stacks(if quick { QUICK } else { USUAL })?;

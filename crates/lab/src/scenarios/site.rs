@@ -9,6 +9,10 @@ use crate::record::Figure;
 const MOST_URLS: usize = 20;
 const MOST_URLS_QUICK: usize = 8;
 
+/// Returns the groups of cells that this scenario measures.
+///
+/// # Errors
+/// The folder or the URLs of the site are missing.
 pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     if facts.folder.is_none() {
         return Err(

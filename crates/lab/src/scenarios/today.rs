@@ -24,6 +24,10 @@ const CROWD: usize = 10_000;
 const FRONT_PAGE: &str = "WordPress, front page";
 const CROWD_CELL: &str = "memory with 10,000 idle connections";
 
+/// Returns the groups of cells that this scenario measures.
+///
+/// # Errors
+/// A named stack is not known.
 pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     let stacks = facts.stacks(if facts.effort.quick { QUICK } else { USUAL })?;
     let mut groups = vec![

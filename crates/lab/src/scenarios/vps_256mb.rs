@@ -80,6 +80,10 @@ fn scaled(study: &[(&str, f64)], time: Duration) -> Vec<(String, f64)> {
         .collect()
 }
 
+/// Returns the groups of cells that this scenario measures.
+///
+/// # Errors
+/// WordPress is missing, or a named stack is not in this study.
 pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     if !facts.wordpress {
         return Err(

@@ -85,6 +85,9 @@ pub(super) fn filled(template: &str, environment: &StackEnvironment, port: u16) 
 
 /// Runs a program with Caddy's command line and the configuration `text`, which has it listen on
 /// `port`. All that it keeps is in `folder`.
+///
+/// # Errors
+/// The configuration cannot be written, or the program does not start.
 pub(super) fn run(
     mut command: Command,
     folder: &Path,

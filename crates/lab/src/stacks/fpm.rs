@@ -45,10 +45,12 @@ catch_workers_output = no
 /// `pm.max_children` of Debian's www.conf, whose `pm` is dynamic.
 const DEBIAN_CHILDREN: usize = 5;
 
+/// Finds the program of php-fpm. `None`: it is not installed.
 pub(super) fn binary(environment: &StackEnvironment) -> Option<PathBuf> {
     find(&[&format!("php-fpm{}", environment.php), "php-fpm"])
 }
 
+/// Says that php-fpm is not installed. `None`: it is.
 pub(super) fn missing(environment: &StackEnvironment) -> Option<String> {
     binary(environment)
         .is_none()
@@ -61,6 +63,9 @@ pub(super) fn version_of(environment: &StackEnvironment) -> String {
 
 /// Starts a pool of `children` processes as a part of `running`, and waits until it accepts.
 /// Returns its address in nginx's form: `unix:/path` or `127.0.0.1:9000`.
+///
+/// # Errors
+/// There is no free port, the configuration cannot be written, or php-fpm does not start.
 pub(super) fn start(
     environment: &StackEnvironment,
     folder: &Path,

@@ -45,7 +45,8 @@ enum Included {
     File(File),
 }
 
-/// The most scripts that may be included within one another, which is Apache's number.
+/// The most scripts that may be included within one another, which is Apache's number. A further
+/// `virtual()` fails with a warning.
 const MOST_NESTED: usize = 10;
 /// Bytes that are read from a file at once.
 const PIECE: usize = 64 * 1024;
@@ -180,7 +181,7 @@ impl SubRequests {
     }
 
     /// Returns the variable of the innermost script that has it, followed by a NUL: a script begins
-    /// with the variables of the one that includes it.
+    /// with the variables of the one that includes it. `None`: no script has it.
     pub(super) fn variable(&self, name: &[u8]) -> Option<&[u8]> {
         self.scripts.iter().rev().find_map(|script| script.variables.find(name))
     }

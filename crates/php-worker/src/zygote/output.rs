@@ -124,7 +124,8 @@ impl WorkerOutputs {
         Ok(())
     }
 
-    /// Closes the pipes, as in a worker, which keeps what says whose lines have not ended.
+    /// Closes the pipes in a worker. Returns the numbers of the workers whose lines have not ended,
+    /// which the worker keeps. `None`: they were not shared.
     pub(super) fn into_unfinished(self) -> Option<SharedNumbers> {
         self.unfinished
     }

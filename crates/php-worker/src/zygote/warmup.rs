@@ -28,7 +28,7 @@ const MOST_TIME: Duration = Duration::from_secs(3);
 const MOST_TIME_BESIDE: Duration = Duration::from_secs(30);
 /// Scripts that are compiled. They are the first of the list.
 const MOST_SCRIPTS: usize = 2_000;
-/// Bytes of the list that are read.
+/// Bytes of the list that are read. The scripts in the rest are not compiled.
 const MOST_BYTES: usize = 1 << 20;
 
 /// Prints the paths of the scripts that opcache has, those that were used most first, and no more

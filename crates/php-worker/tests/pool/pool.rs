@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use howdah_ipc::control::{FromZygote, MOST_BYTES, OpcacheWarmup, PoolSettings, ToZygote};
 use howdah_ipc::flow_control::AbortReason;
-use howdah_ipc::front::{Front, Slot};
+use howdah_ipc::front::{FrontRegion, Slot};
 use howdah_ipc::request::RequestEncoder;
 use howdah_ipc::response::{DecodedHead, HeadKind, PREFIX, decode_prefix};
 use howdah_ipc::worker_set::WorkerSet;
@@ -57,7 +57,7 @@ pub struct Pool {
     ended: bool,
     supervisor: Option<SeqPacket>,
     front_socket: Option<SeqPacket>,
-    front: Front,
+    front: FrontRegion,
     log: PipeReader,
     workers: Vec<Option<u64>>,
     encoder: RequestEncoder,
@@ -87,8 +87,8 @@ impl Pool {
         Pool::begin(settings, workers, None).ready()
     }
 
-    /// As [`Pool::start`], with a list of scripts to compile before. A zygote that was too slow for
-    /// its time limit shows nothing, and another one is started.
+    /// Starts a pool like [`Pool::start`], with a list of scripts that the zygote compiles first. A
+    /// zygote that was too slow for its time limit shows nothing, and another one is started.
     pub fn start_with_list(settings: &PoolSettings, workers: usize, list: &[u8]) -> Pool {
         let begun = Instant::now();
         loop {
@@ -103,7 +103,7 @@ impl Pool {
         }
     }
 
-    /// As [`Pool::start_with_list`], with a list that nobody writes.
+    /// Starts a pool like [`Pool::start_with_list`], with a list that nobody writes.
     pub fn start_with_open_list(settings: PoolSettings, workers: usize) -> Pool {
         let (reader, writer) = std::io::pipe().unwrap();
         let pool = Pool::begin(settings, workers, Some(reader.into())).ready();
@@ -152,7 +152,7 @@ impl Pool {
         settings.pool = "test".to_owned();
         let Launched { zygote, supervisor, front_socket, log } =
             launch(&ToZygote::Settings(Box::new(settings)).encode(), list);
-        let (front, attach) = Front::create(Geometry::for_pool(workers, 1)).unwrap();
+        let (front, attach) = FrontRegion::create(Geometry::for_pool(workers, 1)).unwrap();
         let keep = ToZygote::Keep(WorkerSet::first(workers)).encode();
         let sent = attach.send(&front_socket).and_then(|_| front_socket.send(&keep, &[]));
         if let Err(error) = sent {

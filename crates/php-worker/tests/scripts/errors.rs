@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use crate::script::{Script, assert_contains};
 
-/// As php.ini-production has it.
+/// The settings of php.ini-production.
 const QUIET: [&str; 6] =
     ["-d", "display_errors=0", "-d", "log_errors=1", "-d", "output_buffering=0"];
 

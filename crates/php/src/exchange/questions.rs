@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use super::Exchange;
+use super::ScriptExchange;
 use crate::waiters::Waiters;
 use crate::zygote::Lease;
 
@@ -17,7 +17,7 @@ pub type AnswerFuture = Pin<Box<dyn Future<Output = Vec<u8>>>>;
 /// The two ends of the connection whose request a script answers. The front's own knowledge: a
 /// script cannot ask in the name of another client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asker {
+pub struct AskingConnection {
     /// The client's end.
     pub remote: SocketAddr,
     /// The server's end.
@@ -26,18 +26,20 @@ pub struct Asker {
 
 /// Answers the questions of a pool's scripts. A question is the pool's: nothing has checked its
 /// bytes.
-pub struct Answers(Box<dyn Fn(Vec<u8>, Asker) -> AnswerFuture>);
+pub struct QuestionHandler(Box<dyn Fn(Vec<u8>, AskingConnection) -> AnswerFuture>);
 
-impl Answers {
+impl QuestionHandler {
     /// Answers with what `answer` makes of the question.
-    pub fn new(answer: impl Fn(Vec<u8>, Asker) -> AnswerFuture + 'static) -> Answers {
-        Answers(Box::new(answer))
+    pub fn new(
+        answer: impl Fn(Vec<u8>, AskingConnection) -> AnswerFuture + 'static,
+    ) -> QuestionHandler {
+        QuestionHandler(Box::new(answer))
     }
 }
 
-impl fmt::Debug for Answers {
+impl fmt::Debug for QuestionHandler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Answers")
+        f.write_str("QuestionHandler")
     }
 }
 
@@ -92,7 +94,7 @@ impl AskedQuestion {
     }
 }
 
-impl Exchange {
+impl ScriptExchange {
     /// Answers the script's question, if it asks one, as far as that is possible now.
     #[inline]
     pub(super) fn attend(&mut self, context: &mut Context<'_>) {

@@ -20,7 +20,7 @@ pub struct MemoryWatch {
     /// Bytes that the workers of all pools use.
     pools: AtomicU64,
     /// Processes that the kernel has ended because memory ran out.
-    kills: Mutex<Kills>,
+    kills: Mutex<MemoryKills>,
     /// Looks at the limits between two figures, and the time at which that began; unset where
     /// nothing can.
     probe: OnceLock<(Arc<dyn LimitProbe>, Instant)>,
@@ -39,13 +39,13 @@ pub trait LimitProbe: Debug + Send + Sync {
 /// The number of processes that the kernel has ended because memory ran out, and the time at which
 /// it grew.
 #[derive(Debug, Default)]
-struct Kills {
+struct MemoryKills {
     /// `None` while nothing is known.
     count: Option<u64>,
     grown: Option<Instant>,
 }
 
-impl Kills {
+impl MemoryKills {
     fn note(&mut self, count: u64, now: Instant) {
         if self.count.is_some_and(|former| count > former) {
             self.grown = Some(now);
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn kills_count_for_a_while_after_the_number_has_grown() {
         let start = Instant::now();
-        let mut kills = Kills::default();
+        let mut kills = MemoryKills::default();
         kills.note(7, start);
         assert!(!kills.were_lately(start), "they were before");
         kills.note(8, start);

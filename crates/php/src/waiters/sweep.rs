@@ -8,7 +8,7 @@ use howdah_ipc::SlotPhase;
 use howdah_ipc::front::SlotStatus;
 
 use super::{SlotWaiter, Waiters};
-use crate::deadlines::{Deadlines, Overdue};
+use crate::deadlines::{Deadlines, MissedDeadline};
 use crate::{KILL_SIGNAL, SOFT_TIMEOUT_SIGNAL};
 
 /// The time between the soft time-out and the end of the worker by a signal.
@@ -30,7 +30,7 @@ pub(super) enum WorkerWait {
     /// The request does not wait.
     None,
     InTime,
-    /// As long as it may.
+    /// The request has waited for its whole time limit, or longer.
     TooLong,
 }
 
@@ -118,7 +118,7 @@ impl Waiters {
                     waker.iter().for_each(Waker::wake_by_ref);
                 }
                 match late {
-                    Some(Overdue::Waiting) => WorkerWait::TooLong,
+                    Some(MissedDeadline::Waiting) => WorkerWait::TooLong,
                     _ if waits => WorkerWait::InTime,
                     _ => WorkerWait::None,
                 }

@@ -9,7 +9,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use super::{SlotWaiter, Waiters};
-use crate::deadlines::Overdue;
+use crate::deadlines::MissedDeadline;
 
 /// The interval at which output is looked for that no worker has told of. Output that was there the
 /// last time goes to the client, thus within two intervals of its print.
@@ -18,7 +18,7 @@ const SHOW: Duration = Duration::from_millis(90);
 /// The output that the worker has printed and perhaps not told of: bytes modulo 2^32,
 /// counted from the start of the response.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Untold {
+pub(super) struct UntoldOutput {
     /// Printed when the slot was last looked at.
     printed: u32,
     /// Printed when the exchange was last woken for it; 0: never.
@@ -29,7 +29,7 @@ pub(super) struct Untold {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SlotNews {
     /// The deadline that the request has missed.
-    pub overdue: Option<Overdue>,
+    pub overdue: Option<MissedDeadline>,
     /// Output waits that the worker has not told of.
     pub shows: bool,
 }
@@ -66,7 +66,7 @@ impl Waiters {
     }
 }
 
-impl Untold {
+impl UntoldOutput {
     /// Notes how much is printed now. Returns whether output waits that was printed before the last
     /// look, and that the exchange was not woken for.
     pub(super) fn look(&mut self, printed: u32) -> bool {
@@ -79,7 +79,7 @@ impl Untold {
     }
 
     /// The news of a slot with this output.
-    pub(super) fn news(self, overdue: Option<Overdue>) -> SlotNews {
+    pub(super) fn news(self, overdue: Option<MissedDeadline>) -> SlotNews {
         SlotNews { overdue, shows: self.shown != 0 }
     }
 }

@@ -88,7 +88,7 @@ impl Zygote {
     /// end.
     ///
     /// # Errors
-    /// As many wait already as may.
+    /// The queue is full.
     pub(crate) fn join_queue(
         self: &Arc<Self>,
         place: QueuePlace,

@@ -8,7 +8,7 @@ use howdah_ipc::control::ToZygote;
 
 use super::{Zygote, ZygoteState};
 use crate::memory::{MemoryRecord, MemorySum};
-use crate::roster::Roster;
+use crate::roster::WorkerRoster;
 use crate::scaling::{Scaling, WorkerDemand};
 
 impl Zygote {
@@ -188,7 +188,8 @@ impl Zygote {
         });
         state.memory = sum;
         let leaving = state.roster.leaving_busy();
-        // What is available already lacks what the scripts use that are the last of their workers.
+        // The memory in use by scripts that are the last of their workers is not counted as
+        // available.
         let scripts = |sum: MemorySum| sum.room.saturating_sub(leaving).min(sum.runnable).max(1);
         self.awake.bound_by_memory(sum.map(scripts));
         if sum.is_some() {
@@ -208,7 +209,7 @@ impl Zygote {
     }
 
     /// `is_due`: requests count that found no worker before there was room for one.
-    fn demand(&self, roster: &mut Roster, is_due: bool) -> WorkerDemand {
+    fn demand(&self, roster: &mut WorkerRoster, is_due: bool) -> WorkerDemand {
         let front = &self.front;
         let wanted = roster.count();
         let (queued, _) = self.front.queued();
@@ -226,7 +227,7 @@ impl Zygote {
     }
 
     /// Wants more workers, up to `room`. Returns their number.
-    fn grow(&self, roster: &mut Roster, demand: WorkerDemand, room: usize) -> usize {
+    fn grow(&self, roster: &mut WorkerRoster, demand: WorkerDemand, room: usize) -> usize {
         let room = room.saturating_sub(demand.wanted);
         let useful = match self.is_stuck.swap(false, Ordering::Relaxed) {
             true => usize::MAX,

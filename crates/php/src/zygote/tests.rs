@@ -5,7 +5,7 @@ mod staff;
 use std::os::fd::AsFd;
 use std::thread::JoinHandle;
 
-use howdah_ipc::control::Attach;
+use howdah_ipc::control::AttachMessage;
 use howdah_ipc::worker::Attachment;
 use howdah_sys::seqpacket::SeqPacket;
 
@@ -21,7 +21,7 @@ struct Played {
     zygote: Arc<Zygote>,
     memory: Arc<MemoryWatch>,
     end: SeqPacket,
-    attach: Attach,
+    attach: AttachMessage,
 }
 
 fn played(scaling: Scaling, lanes: &[LaneLimits]) -> Played {
@@ -46,7 +46,7 @@ fn played(scaling: Scaling, lanes: &[LaneLimits]) -> Played {
         if let Ok(ToZygote::Attach { geometry, total }) = ToZygote::decode(&room[..received.length])
             && descriptors.len() as u64 == total
         {
-            break Attach { geometry, descriptors };
+            break AttachMessage { geometry, descriptors };
         }
     };
     Played { zygote, memory, end, attach }
@@ -137,7 +137,7 @@ impl Played {
 
     fn attachment(&self) -> Attachment {
         let all = self.attach.descriptors.iter();
-        Attachment::new(Attach {
+        Attachment::new(AttachMessage {
             geometry: self.attach.geometry,
             descriptors: all.map(|fd| fd.as_fd().try_clone_to_owned().unwrap()).collect(),
         })

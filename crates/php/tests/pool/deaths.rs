@@ -118,7 +118,7 @@ fn what_no_worker_had_begun_when_its_zygote_died_can_be_handed_over_again() {
     });
 }
 
-/// As `a_death_in_the_middle_is_told_after_what_came_before_it`, for a reader that is slower.
+/// The case of `a_death_in_the_middle_is_told_after_what_came_before_it`, with a slower reader.
 #[test]
 fn a_slow_reader_gets_what_came_before_a_death_too() {
     Front::new(1, limits()).run(async |front| {

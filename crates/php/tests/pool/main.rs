@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 
 use howdah_php::counters::PoolCounter;
 use howdah_php::{
-    DispatchError, Exchange, ExchangeError, HeadKind, MemoryFigures, PoolHandle, PoolLimits,
-    QueuePlace, RequestBody, RequestEncoder, Scaling, decode_head,
+    DispatchError, ExchangeError, HeadKind, MemoryFigures, PoolHandle, PoolLimits, QueuePlace,
+    RequestBody, RequestEncoder, Scaling, ScriptExchange, decode_head,
 };
 
 use support::{Front, Gate, PATIENCE, Script, limits};
 
 /// Hands a request for `script` over and waits for the head of its response.
-async fn ask(handle: &PoolHandle, script: Script) -> Result<(Box<Exchange>, u16), String> {
+async fn ask(handle: &PoolHandle, script: Script) -> Result<(Box<ScriptExchange>, u16), String> {
     let mut exchange = dispatch(handle, script).await.map_err(|refused| format!("{refused:?}"))?;
     let mut head = Vec::new();
     match exchange.head(&mut head).await {
@@ -29,7 +29,10 @@ async fn ask(handle: &PoolHandle, script: Script) -> Result<(Box<Exchange>, u16)
     }
 }
 
-async fn dispatch(handle: &PoolHandle, script: Script) -> Result<Box<Exchange>, DispatchError> {
+async fn dispatch(
+    handle: &PoolHandle,
+    script: Script,
+) -> Result<Box<ScriptExchange>, DispatchError> {
     dispatch_in(handle, QueuePlace::default(), script).await
 }
 
@@ -37,7 +40,7 @@ async fn dispatch_in(
     handle: &PoolHandle,
     place: QueuePlace,
     script: Script,
-) -> Result<Box<Exchange>, DispatchError> {
+) -> Result<Box<ScriptExchange>, DispatchError> {
     let encoder = RefCell::new(RequestEncoder::default());
     let name = script.name();
     let encode = |encoder: &mut RequestEncoder| {
@@ -50,7 +53,7 @@ async fn dispatch_in(
 }
 
 /// Reads the body to its end.
-async fn body(exchange: &mut Exchange) -> Result<Vec<u8>, ExchangeError> {
+async fn body(exchange: &mut ScriptExchange) -> Result<Vec<u8>, ExchangeError> {
     let mut all = Vec::new();
     loop {
         let news = std::future::poll_fn(|context| match exchange.poll_progress(context) {

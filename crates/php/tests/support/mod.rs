@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use howdah_ipc::control::{Attach, FromZygote, ToZygote};
+use howdah_ipc::control::{AttachMessage, FromZygote, ToZygote};
 use howdah_ipc::request::{DecodedRequest, FixedText};
 use howdah_ipc::response::HeadKind;
 use howdah_ipc::worker::{Attachment, WorkerJob};
@@ -319,7 +319,7 @@ fn obey(socket: &Arc<SeqPacket>, signals: &Mutex<Vec<u64>>) {
             ToZygote::Attach { geometry, total } => {
                 descriptors.extend(received.descriptors);
                 if descriptors.len() as u64 == total {
-                    attach = Some(Attach {
+                    attach = Some(AttachMessage {
                         geometry,
                         descriptors: std::mem::take(&mut descriptors),
                     });
@@ -361,11 +361,11 @@ fn obey(socket: &Arc<SeqPacket>, signals: &Mutex<Vec<u64>>) {
 
 /// Attachments of workers that sleep for a long time, for the successor of one that is killed
 /// meanwhile.
-static SLEEPERS: Mutex<Vec<Attach>> = Mutex::new(Vec::new());
+static SLEEPERS: Mutex<Vec<AttachMessage>> = Mutex::new(Vec::new());
 
 /// Takes the attachment of the worker that is killed. The worker may not have come to its sleep
 /// yet.
-fn sleeper() -> Option<Attach> {
+fn sleeper() -> Option<AttachMessage> {
     let end = Instant::now() + PATIENCE;
     loop {
         let sleeper = SLEEPERS.lock().unwrap().pop();
@@ -376,13 +376,13 @@ fn sleeper() -> Option<Attach> {
     }
 }
 
-fn copy(attach: &Attach) -> Attach {
+fn copy(attach: &AttachMessage) -> AttachMessage {
     let descriptors = attach.descriptors.iter().map(|fd| fd.try_clone().unwrap()).collect();
-    Attach { geometry: attach.geometry, descriptors }
+    AttachMessage { geometry: attach.geometry, descriptors }
 }
 
 /// The region for a worker in whose place `deaths` others have died.
-fn buried(attach: &Attach, worker: usize, deaths: usize) -> Attachment {
+fn buried(attach: &AttachMessage, worker: usize, deaths: usize) -> Attachment {
     let attachment = Attachment::new(copy(attach)).unwrap();
     (0..deaths).for_each(|_| attachment.record_death(worker));
     attachment
@@ -390,7 +390,7 @@ fn buried(attach: &Attach, worker: usize, deaths: usize) -> Attachment {
 
 /// A worker's place: one worker after the other.
 fn live(
-    attach: &Attach,
+    attach: &AttachMessage,
     mut attachment: Attachment,
     index: usize,
     socket: &SeqPacket,
@@ -441,7 +441,7 @@ impl Death {
 }
 
 /// Runs one request. `Some`: the worker dies, its slot as it is.
-fn run(attach: &Attach, job: WorkerJob<'_>) -> Option<Death> {
+fn run(attach: &AttachMessage, job: WorkerJob<'_>) -> Option<Death> {
     let WorkerJob { request, mut writer, .. } = job;
     let request = DecodedRequest::decode(request).unwrap();
     let name = std::str::from_utf8(request.fixed(FixedText::Script).unwrap())

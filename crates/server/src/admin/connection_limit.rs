@@ -23,7 +23,7 @@ struct ConnectionLimitState {
 
 /// The place of a connection, until dropped.
 #[derive(Debug)]
-pub(super) struct ConnectionPlace {
+pub(super) struct AdminPlace {
     limit: Rc<ConnectionLimitState>,
     number: u64,
     /// Ends when the place is needed for another connection.
@@ -44,7 +44,7 @@ impl ConnectionLimit {
 
     /// Takes a place. Where there is none, the connection that has been silent for the longest time
     /// gives up its own.
-    pub(super) async fn enter(&self) -> ConnectionPlace {
+    pub(super) async fn enter(&self) -> AdminPlace {
         let limit = &self.0;
         while limit.count.get() >= limit.most {
             // Dropping the sender ends the connection.
@@ -55,11 +55,11 @@ impl ConnectionLimit {
         let number = limit.next.replace(limit.next.get() + 1);
         let (sender, needed) = oneshot::channel();
         limit.silent.borrow_mut().push_back((number, sender));
-        ConnectionPlace { limit: Rc::clone(limit), number, needed }
+        AdminPlace { limit: Rc::clone(limit), number, needed }
     }
 }
 
-impl ConnectionPlace {
+impl AdminPlace {
     /// Waits for the request. `None`: the place is needed for another connection.
     pub(super) async fn hear<T>(&mut self, request: impl Future<Output = T>) -> Option<T> {
         let heard = tokio::select! {
@@ -77,7 +77,7 @@ impl ConnectionPlace {
     }
 }
 
-impl Drop for ConnectionPlace {
+impl Drop for AdminPlace {
     fn drop(&mut self) {
         self.forget();
         self.limit.count.set(self.limit.count.get() - 1);

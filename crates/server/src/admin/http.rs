@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::Admin;
 use super::answer::{self, AdminAnswer};
-use super::connection_limit::ConnectionPlace;
+use super::connection_limit::AdminPlace;
 
 /// Time in which a request must arrive and its answer must be taken.
 const TIME: Duration = Duration::from_secs(10);
@@ -23,7 +23,7 @@ pub(super) async fn serve<S>(
     admin: &Admin,
     mut stream: S,
     (is_unix, received): (bool, Vec<u8>),
-    mut place: ConnectionPlace,
+    mut place: AdminPlace,
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
 {

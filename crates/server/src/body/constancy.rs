@@ -97,18 +97,18 @@ mod tests {
     use std::time::SystemTime;
 
     use super::*;
-    use crate::body::{Body, BodySource};
-    use crate::net::Piece;
+    use crate::body::{BodySource, ResponseBody};
+    use crate::net::ContentPiece;
 
     const TEXT: &[u8] = b"all that is there";
 
     /// A file of which some bytes were sent.
-    fn begun() -> (File, Body, tempfile::TempDir) {
+    fn begun() -> (File, ResponseBody, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.log"), TEXT).unwrap();
         let file = File::options().append(true).open(folder.path().join("a.log")).unwrap();
         let open = File::open(folder.path().join("a.log")).unwrap();
-        let mut body = Body::File {
+        let mut body = ResponseBody::File {
             file: Rc::new(OpenFile::of(open).unwrap()),
             offset: 0,
             length: TEXT.len() as u64,
@@ -125,12 +125,12 @@ mod tests {
         file.set_modified(time).unwrap();
     }
 
-    fn is_pending(body: &mut Body) -> bool {
+    fn is_pending(body: &mut ResponseBody) -> bool {
         let mut context = Context::from_waker(std::task::Waker::noop());
         body.poll_available(&mut context).is_pending()
     }
 
-    async fn available(body: &mut Body) -> Result<usize, SourceError> {
+    async fn available(body: &mut ResponseBody) -> Result<usize, SourceError> {
         poll_fn(|context| body.poll_available(context))
             .await
             .map(|available| available.bytes)
@@ -144,7 +144,7 @@ mod tests {
         assert!(is_pending(&mut body));
         file.write_all(b", and more").unwrap();
         assert_eq!(available(&mut body).await.unwrap(), TEXT.len() - 4);
-        assert!(matches!(body.piece(), Piece::Document { offset: 4, .. }));
+        assert!(matches!(body.piece(), ContentPiece::Document { offset: 4, .. }));
     }
 
     #[tokio::test]
@@ -171,9 +171,9 @@ mod tests {
         assert!(matches!(available(&mut body).await, Err(SourceError::FileChanged)));
     }
 
-    fn constancy(body: &mut Body) -> &mut Constancy {
+    fn constancy(body: &mut ResponseBody) -> &mut Constancy {
         match body {
-            Body::File { constancy, .. } => constancy,
+            ResponseBody::File { constancy, .. } => constancy,
             _ => panic!("it is a file"),
         }
     }

@@ -7,7 +7,7 @@ use howdah_http::Request;
 
 use super::filtering::{FilterPlace, TURN};
 use super::filters::{SLACK, usual_memory};
-use super::source::{Body, BodySource};
+use super::source::{BodySource, ResponseBody};
 use crate::net::FilterMemory;
 use crate::pipeline::Response;
 
@@ -21,8 +21,8 @@ impl FilterRoom {
     pub(crate) fn of(response: &Response, request: &Request, place: FilterPlace<'_>) -> FilterRoom {
         let at_once = match response.body {
             // It has ended, where its length is known.
-            Body::Script(_) => response.length_hint,
-            Body::Stream(_) => None,
+            ResponseBody::Script(_) => response.length_hint,
+            ResponseBody::Stream(_) => None,
             _ => response.body.length(),
         };
         if !response.has_content(request) || at_once.is_some_and(|length| length <= TURN as u64) {
@@ -46,7 +46,7 @@ impl FilterRoom {
             self.0.as_ref().is_some_and(|it| it.bytes() < MOST && !it.is_whole_account());
         response.filter_memory = self.0.filter(|_| !response.filters.is_empty());
         if let Some(memory) = &response.filter_memory {
-            // What other filters take beyond that is little.
+            // Other filters take little more than that.
             _ = memory.hold_of_account(usual_memory(&response.filters));
         }
     }

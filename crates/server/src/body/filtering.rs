@@ -18,7 +18,7 @@ use howdah_files::FileStore;
 use howdah_htaccess::modules::filter::{Filter, TransformError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::filters::{Chain, have_patterns, usual_memory};
+use super::filters::{FilterChain, have_patterns, usual_memory};
 use super::pump::PumpError;
 use crate::crew::{ClientNetwork, Crew, CrewFull, JobOrigin};
 use crate::net::{Clients, FilterMemory};
@@ -56,7 +56,7 @@ pub(super) struct Filtering<'t> {
     filters: &'t [Filter],
     has_patterns: bool,
     /// `None` before the first turn, and while the crew has the filters.
-    chain: Option<Chain>,
+    chain: Option<FilterChain>,
     /// The memory of the filters. The crew shares it as long as it has the filters.
     memory: Arc<FilterMemory>,
     /// The bytes of it that the filters take without long lines.
@@ -86,7 +86,7 @@ enum FilteringState<'t> {
 /// The filters and their output after work of the crew. Nobody may have waited for them: their
 /// memory is counted until they are freed.
 struct CrewResult {
-    chain: Chain,
+    chain: FilterChain,
     output: Vec<u8>,
     memory: Arc<FilterMemory>,
     result: Result<(), TransformError>,
@@ -180,7 +180,7 @@ impl<'t> Filtering<'t> {
 
     /// Counts the memory that long lines take.
     fn count_memory(&mut self) -> Result<(), PumpError> {
-        let memory = self.chain.as_ref().map_or(0, Chain::memory);
+        let memory = self.chain.as_ref().map_or(0, FilterChain::memory);
         let long_lines = memory.saturating_sub(usual_memory(self.filters));
         match self.memory.hold(self.usual + long_lines) {
             true => Ok(()),
@@ -197,7 +197,7 @@ impl<'t> Filtering<'t> {
 
     /// Returns whether the filters have more to do with the content that they have.
     pub(super) fn has_work(&self) -> bool {
-        self.chain.as_ref().is_some_and(Chain::has_work)
+        self.chain.as_ref().is_some_and(FilterChain::has_work)
     }
 
     /// Returns whether the end of the content has passed the filters.
@@ -211,12 +211,12 @@ impl<'t> Filtering<'t> {
         &mut self.input
     }
 
-    /// Has the filters take the first `count` bytes of the room.
+    /// Passes the first `count` bytes of the room to the filters.
     ///
     /// # Errors
     /// The filters failed on the content, or the client's account has no room for a long line.
     pub(super) fn push(&mut self, count: usize) -> Result<(), PumpError> {
-        let chain = self.chain.get_or_insert_with(|| Chain::new(self.filters));
+        let chain = self.chain.get_or_insert_with(|| FilterChain::new(self.filters));
         chain.push(&self.input[..count]);
         self.work()
     }
@@ -224,17 +224,17 @@ impl<'t> Filtering<'t> {
     /// Ends the content.
     ///
     /// # Errors
-    /// As [`push`](Filtering::push).
+    /// The errors of [`push`](Filtering::push).
     pub(super) fn finish(&mut self) -> Result<(), PumpError> {
-        self.chain.get_or_insert_with(|| Chain::new(self.filters)).finish();
+        self.chain.get_or_insert_with(|| FilterChain::new(self.filters)).finish();
         self.is_finishing = true;
         self.work()
     }
 
-    /// Has the filters give out all that the content so far allows.
+    /// Makes the filters give out all output that the content so far allows.
     ///
     /// # Errors
-    /// As [`push`](Filtering::push).
+    /// The errors of [`push`](Filtering::push).
     pub(super) fn flush(&mut self) -> Result<(), PumpError> {
         let Some(chain) = &mut self.chain else {
             return Ok(());
@@ -243,8 +243,8 @@ impl<'t> Filtering<'t> {
         self.work()
     }
 
-    /// Has the filters give out what they can at once, where the content breaks off. Patterns take
-    /// too long for that.
+    /// Makes the filters give out the output that they can give out at once, where the content
+    /// breaks off. Patterns take too long for that.
     ///
     /// # Errors
     /// The filters failed on the content.
@@ -261,7 +261,7 @@ impl<'t> Filtering<'t> {
     /// Works for a turn, until there is output to be taken.
     ///
     /// # Errors
-    /// As [`push`](Filtering::push).
+    /// The errors of [`push`](Filtering::push).
     pub(super) fn work(&mut self) -> Result<(), PumpError> {
         if !self.has_patterns {
             if let FilteringState::Turn(permit) =
@@ -309,7 +309,7 @@ pub(super) async fn filtered(
         let filters = filters.to_vec();
         let job = move |_: &mut FileStore, is_abandoned: Arc<AtomicBool>| {
             // A job that waits has no compressor.
-            let (mut chain, mut out) = (Chain::new(&filters), Vec::new());
+            let (mut chain, mut out) = (FilterChain::new(&filters), Vec::new());
             chain.push(&content);
             chain.finish();
             let result = advance_to_end(&mut chain, &mut out, &is_abandoned);
@@ -331,7 +331,7 @@ pub(super) async fn filtered(
             true => Some(turn(Arc::clone(place.turns)).await.ok_or(PumpError::Busy)?),
             false => None,
         };
-        let chain = chain.get_or_insert_with(|| Chain::new(filters));
+        let chain = chain.get_or_insert_with(|| FilterChain::new(filters));
         if !chain.has_work() {
             if let Some(part) = parts.next() {
                 chain.push(part);
@@ -358,7 +358,7 @@ pub(super) async fn filtered(
 /// Works until nothing is left to do. `false`: the output is too long for memory, or took too much
 /// work for one job, or nobody waits for it any more.
 fn advance_to_end(
-    chain: &mut Chain,
+    chain: &mut FilterChain,
     out: &mut Vec<u8>,
     is_abandoned: &AtomicBool,
 ) -> Result<bool, TransformError> {
@@ -376,12 +376,13 @@ fn advance_to_end(
     Ok(false)
 }
 
-/// The longest output of filters that is kept in memory as a whole.
+/// The longest output of filters that is kept in memory as a whole. Content with a longer output
+/// passes the filters while it is sent.
 const MOST_FILTERED: usize = 4 << 20;
-/// Times that a chain advances in one job of the crew.
+/// Times that a chain advances in one job of the crew. Another job goes on after them.
 const MOST_STEPS: u32 = 256;
 
-/// Has this task run again after the event loop has looked at the sockets.
+/// Makes this task run again after the event loop has looked at the sockets.
 pub(super) fn rest(context: &mut Context<'_>) {
     // The first poll leaves the waker with the event loop.
     let _ = pin!(tokio::task::yield_now()).as_mut().poll(context);

@@ -8,7 +8,7 @@ use howdah_site::ContentCoding;
 /// A few bytes may become gigabytes in a filter. Therefore none works on while its output waits:
 /// the last filter that has something to do works first, and the chain stops as soon as there is
 /// output to be taken away.
-pub(super) struct Chain {
+pub(super) struct FilterChain {
     steps: Vec<ChainStep>,
 }
 
@@ -22,9 +22,9 @@ struct ChainStep {
     then: Option<ChainAction>,
 }
 
-impl std::fmt::Debug for Chain {
+impl std::fmt::Debug for FilterChain {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Chain")
+        f.debug_struct("FilterChain")
             .field("steps", &self.steps.len())
             .finish_non_exhaustive()
     }
@@ -37,28 +37,28 @@ enum ChainAction {
     Finish,
 }
 
-impl Chain {
+impl FilterChain {
     /// Begins a response. There is one filter at least.
-    pub(super) fn new(filters: &[Filter]) -> Chain {
+    pub(super) fn new(filters: &[Filter]) -> FilterChain {
         let step = |filter: &Filter| ChainStep {
             transform: filter.transform(),
             input: Vec::new(),
             taken: 0,
             then: None,
         };
-        Chain {
+        FilterChain {
             steps: filters.iter().map(step).collect(),
         }
     }
 
-    /// Gives the filters more content, for [`advance`](Chain::advance).
+    /// Gives the filters more content, for [`advance`](FilterChain::advance).
     pub(super) fn push(&mut self, input: &[u8]) {
         if let Some(first) = self.steps.first_mut() {
             first.input.extend_from_slice(input);
         }
     }
 
-    /// Has the filters give out all output that the content so far allows.
+    /// Makes the filters give out all output that the content so far allows.
     pub(super) fn flush(&mut self) {
         if let Some(first) = self.steps.first_mut() {
             first.then.get_or_insert(ChainAction::Flush);
@@ -72,7 +72,7 @@ impl Chain {
         }
     }
 
-    /// Returns whether [`advance`](Chain::advance) has something to do.
+    /// Returns whether [`advance`](FilterChain::advance) has something to do.
     pub(super) fn has_work(&self) -> bool {
         self.steps.iter().any(ChainStep::has_work)
     }
@@ -187,8 +187,8 @@ mod tests {
 
     /// The output, and the most bytes of it at a time.
     fn through(filters: &[Filter], parts: &[&[u8]]) -> Result<(Vec<u8>, usize), TransformError> {
-        let (mut chain, mut all, mut most) = (Chain::new(filters), Vec::new(), 0);
-        let mut take = |chain: &mut Chain| {
+        let (mut chain, mut all, mut most) = (FilterChain::new(filters), Vec::new(), 0);
+        let mut take = |chain: &mut FilterChain| {
             while chain.has_work() {
                 let mut out = Vec::new();
                 chain.advance(&mut out)?;
@@ -265,7 +265,7 @@ mod tests {
     fn a_turn_is_short_also_where_little_comes_out() {
         let zeros = vec![0; 8 << 20];
         let packed = content(&[Filter::Deflate], &[&zeros]);
-        let mut chain = Chain::new(&[any_ratio(), Filter::Deflate]);
+        let mut chain = FilterChain::new(&[any_ratio(), Filter::Deflate]);
         let (mut turns, mut out) = (0, Vec::new());
         chain.push(&packed);
         chain.finish();

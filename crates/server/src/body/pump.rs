@@ -14,11 +14,11 @@ use std::task::{Context, Poll, ready};
 use howdah_htaccess::modules::filter::TransformError;
 
 use self::filtered::Filtered;
+use super::file_residence::FileResidence;
 use super::filtering::{FilterPlace, rest};
-use super::residence::Residence;
-use super::source::{AvailableContent, Body, BodySource, SourceError};
+use super::source::{AvailableContent, BodySource, ResponseBody, SourceError};
 use super::spool::{Spool, SpoolLimits};
-use crate::net::{ConnectionError, HeldMemory, Piece, SHORT_FILE, SendError};
+use crate::net::{ConnectionError, ContentPiece, HeldMemory, SHORT_FILE, SendError};
 use crate::pipeline::Response;
 
 /// The destination of a response's content: the protocol's end of the pump.
@@ -36,7 +36,7 @@ pub(crate) trait Sink {
     /// The response cannot be continued.
     fn poll_send(
         &mut self,
-        piece: Piece<'_>,
+        piece: ContentPiece<'_>,
         is_last: bool,
         context: &mut Context<'_>,
     ) -> Poll<Result<usize, SendError>>;
@@ -44,13 +44,13 @@ pub(crate) trait Sink {
     /// Sends the protocol's own waiting bytes, such as the head.
     ///
     /// # Errors
-    /// As [`poll_send`](Sink::poll_send).
+    /// The errors of [`poll_send`](Sink::poll_send).
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SendError>>;
 
     /// Ends the content, and flushes.
     ///
     /// # Errors
-    /// As [`poll_send`](Sink::poll_send).
+    /// The errors of [`poll_send`](Sink::poll_send).
     fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SendError>>;
 
     /// Returns whether the client is certainly gone. Wakes `context` when that changes.
@@ -127,7 +127,7 @@ pub(crate) async fn send(
             Box::new(Filtered::new(filters, place, memory))
         }),
         spool: Spool::new(limits, held),
-        residence: Residence::new(limits),
+        residence: FileResidence::new(limits),
         turn: 0,
         failure: None,
     };
@@ -137,7 +137,7 @@ pub(crate) async fn send(
 
 /// The state of one response's content while it is sent.
 struct Pump<'b> {
-    body: &'b mut Body,
+    body: &'b mut ResponseBody,
     /// The source has ended.
     has_ended: bool,
     /// Bytes that the head promised and that the client has not taken yet; `u64::MAX` if the head
@@ -145,7 +145,7 @@ struct Pump<'b> {
     left: u64,
     sent: u64,
     spool: Spool<'b>,
-    residence: Residence<'b>,
+    residence: FileResidence<'b>,
     filtering: Option<Box<Filtered<'b>>>,
     /// Bytes that the client has taken since other connections had their turn.
     turn: usize,
@@ -299,7 +299,7 @@ impl Pump<'_> {
         if available.is_last && count == available.bytes {
             self.end()?;
             if is_excess {
-                *self.body = Body::none();
+                *self.body = ResponseBody::none();
             }
         }
         Ok(PumpStep::Again)

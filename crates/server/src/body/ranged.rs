@@ -5,14 +5,14 @@ use std::task::{Context, Poll, ready};
 use howdah_http::range::Span;
 
 use super::filtering::rest;
-use super::source::{AvailableContent, Body, BodySource, SourceError};
-use crate::net::Piece;
+use super::source::{AvailableContent, BodySource, ResponseBody, SourceError};
+use crate::net::ContentPiece;
 
 /// The content of a response to a Range request, cut out of other content as that passes. Bytes
 /// before and between the ranges are discarded; after the last range the content is given up.
 #[derive(Debug)]
 pub(crate) struct Ranged {
-    content: Body,
+    content: ResponseBody,
     /// Bytes of `content` that have passed.
     position: u64,
     /// The segments that are left, the next one last.
@@ -32,7 +32,7 @@ pub(crate) enum Segment {
 
 impl Ranged {
     /// Returns a source of these segments. The spans are in ascending order and do not overlap.
-    pub(crate) fn new(content: Body, mut segments: Vec<Segment>) -> Ranged {
+    pub(crate) fn new(content: ResponseBody, mut segments: Vec<Segment>) -> Ranged {
         let length = segments.iter().map(Segment::length).sum();
         segments.reverse();
         Ranged { content, position: 0, segments, length }
@@ -100,11 +100,11 @@ impl BodySource for Ranged {
         }))
     }
 
-    fn piece(&self) -> Piece<'_> {
+    fn piece(&self) -> ContentPiece<'_> {
         match self.segments.last() {
-            Some(Segment::Text(bytes, sent)) => Piece::Memory(&bytes[*sent..]),
+            Some(Segment::Text(bytes, sent)) => ContentPiece::Memory(&bytes[*sent..]),
             Some(Segment::Span(span)) => self.content.piece().first(span.last + 1 - self.position),
-            None => Piece::Memory(b""),
+            None => ContentPiece::Memory(b""),
         }
     }
 
@@ -158,7 +158,7 @@ mod tests {
                 Poll::Pending => continue,
                 Poll::Ready(available) => available.unwrap(),
             };
-            let Piece::Memory(bytes) = ranged.piece() else {
+            let ContentPiece::Memory(bytes) = ranged.piece() else {
                 panic!("the content is in memory")
             };
             let count = available.bytes.min(step);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     fn ranged(content: &str, segments: Vec<Segment>) -> Ranged {
-        Ranged::new(Body::whole(content.as_bytes().into()), segments)
+        Ranged::new(ResponseBody::whole(content.as_bytes().into()), segments)
     }
 
     fn span(first: u64, last: u64) -> Segment {

@@ -12,7 +12,7 @@ use howdah_sys::descriptor;
 
 use super::spool::SpoolLimits;
 use super::storage::StoredFile;
-use crate::budget::NoRoom;
+use crate::budget::BudgetUsedUp;
 use crate::net::{ConnectionError, HeldMemory, PaceLimit};
 
 /// The protocol's end of a request while there is no response yet.
@@ -135,7 +135,7 @@ pub(crate) enum BodyError {
     /// The content cannot be stored.
     Storage(io::Error),
     /// The temporary files have as many bytes as they may have.
-    NoRoom(NoRoom),
+    NoRoom(BudgetUsedUp),
 }
 
 impl BodyError {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use howdah_files::{Hold, OpenFile};
 
-use crate::budget::{Budget, BudgetUnit, NoRoom};
+use crate::budget::{Budget, BudgetUnit, BudgetUsedUp};
 use crate::net::{Clients, FilterMemory};
 
 /// The files that may be open because they are being sent. A site takes half of those that are
@@ -59,13 +59,13 @@ impl SentFiles {
         file: &OpenFile,
         site: usize,
         (clients, client): (&Clients, IpAddr),
-    ) -> Result<SentFile, NoRoom> {
+    ) -> Result<SentFile, BudgetUsedUp> {
         if let Some(place) = file.hold() {
             return Ok(SentFile::Place(place));
         }
         let account = clients.account_number(client);
         self.clients.reserve(account, 1).map_err(|no_room| match no_room {
-            NoRoom::Site(unit) => NoRoom::Client(unit),
+            BudgetUsedUp::Site(unit) => BudgetUsedUp::Client(unit),
             other => other,
         })?;
         if let Err(no_room) = self.sites.reserve(site, 1) {

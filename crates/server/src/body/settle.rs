@@ -6,11 +6,11 @@ use std::task::Poll;
 
 use howdah_files::CompressedCache;
 
+use super::file_residence::FileResidence;
 use super::filtering::{FilterPlace, FilteredContent, TURN, filtered};
 use super::filters::{coding, usual_memory};
 use super::pump::{PumpError, of_file};
-use super::residence::Residence;
-use super::source::{AvailableContent, Body, BodySource};
+use super::source::{AvailableContent, BodySource, ResponseBody};
 use super::spool::SpoolLimits;
 use crate::pipeline::Response;
 
@@ -34,7 +34,7 @@ pub(crate) async fn settle(
     place: FilterPlace<'_>,
     limits: &SpoolLimits,
 ) -> Result<(), PumpError> {
-    if let Body::Script(_) = response.body {
+    if let ResponseBody::Script(_) = response.body {
         let available = poll_fn(|context| Poll::Ready(response.body.poll_available(context))).await;
         match available {
             Poll::Ready(Err(error)) => return Err(PumpError::Source(error)),
@@ -55,7 +55,7 @@ pub(crate) async fn settle(
     if let Some((representation, coding)) = &kept
         && let Some(content) = cache.find(representation, *coding)
     {
-        response.body = Body::shared(content);
+        response.body = ResponseBody::shared(content);
         response.sent_file = None;
         response.drop_filters();
         return Ok(());
@@ -74,7 +74,7 @@ pub(crate) async fn settle(
         Some(content) => content,
         None => match Box::pin(filtered(plain, &response.filters, place, memory)).await? {
             FilteredContent::TooLong(plain) => {
-                response.body = Body::whole(plain.into());
+                response.body = ResponseBody::whole(plain.into());
                 return Ok(());
             }
             FilteredContent::Whole(content) => {
@@ -86,7 +86,7 @@ pub(crate) async fn settle(
             }
         },
     };
-    response.body = Body::shared(content);
+    response.body = ResponseBody::shared(content);
     response.sent_file = None;
     response.drop_filters();
     Ok(())
@@ -125,7 +125,7 @@ async fn settle_script(
             FilteredContent::TooLong(content) => content,
         };
     }
-    response.body = Body::Buffer(content, 0);
+    response.body = ResponseBody::Buffer(content, 0);
     Ok(())
 }
 
@@ -143,9 +143,12 @@ fn holds_memory(response: &mut Response, place: FilterPlace<'_>, length: usize) 
 ///
 /// # Errors
 /// The content cannot be read.
-pub(crate) async fn read(body: &mut Body, limits: &SpoolLimits) -> Result<Vec<u8>, PumpError> {
+pub(crate) async fn read(
+    body: &mut ResponseBody,
+    limits: &SpoolLimits,
+) -> Result<Vec<u8>, PumpError> {
     let mut content = Vec::new();
-    let mut residence = Residence::new(limits);
+    let mut residence = FileResidence::new(limits);
     loop {
         let in_memory = poll_fn(|context| residence.poll(body.piece(), context)).await;
         let length = usize::try_from(in_memory).unwrap_or(usize::MAX);

@@ -8,10 +8,10 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use howdah_files::{FileBody, OpenFile};
-use howdah_php::{Exchange, ExchangeError};
+use howdah_php::{ExchangeError, ScriptExchange};
 
 use super::constancy::Constancy;
-use crate::net::Piece;
+use crate::net::ContentPiece;
 use crate::respond::UpstreamError;
 
 /// Content that is being produced. A new kind of source (another pool protocol, a cache, a tee)
@@ -29,7 +29,7 @@ pub(crate) trait BodySource: fmt::Debug {
 
     /// The next bytes of content: as many as [`AvailableContent::bytes`] said, or the first of
     /// them.
-    fn piece(&self) -> Piece<'_>;
+    fn piece(&self) -> ContentPiece<'_>;
 
     /// Removes the next `count` bytes, which were taken.
     fn consume(&mut self, count: usize);
@@ -73,7 +73,7 @@ pub(crate) enum SourceError {
 
 /// Content of a response.
 #[derive(Debug)]
-pub(crate) enum Body {
+pub(crate) enum ResponseBody {
     /// Bytes in memory that other owners share, such as those of a cached file.
     Memory(Rc<[u8]>, Range<usize>),
     /// Bytes in memory, shared by all threads.
@@ -88,7 +88,7 @@ pub(crate) enum Body {
         constancy: Constancy,
     },
     /// Several bodies in memory or in files, the first one last.
-    Parts(Vec<Body>),
+    Parts(Vec<ResponseBody>),
     /// The output of a script.
     Script(ScriptSource),
     /// Any other source.
@@ -99,33 +99,33 @@ pub(crate) enum Body {
 #[derive(Debug)]
 pub(crate) struct ScriptSource {
     /// `None` once no one reads it any more.
-    exchange: Option<Box<Exchange>>,
+    exchange: Option<Box<ScriptExchange>>,
     available: usize,
     /// Bytes that the response's head promised.
     declared: Option<u64>,
 }
 
-impl Body {
+impl ResponseBody {
     /// No bytes.
-    pub(crate) fn none() -> Body {
-        Body::Buffer(Vec::new(), 0)
+    pub(crate) fn none() -> ResponseBody {
+        ResponseBody::Buffer(Vec::new(), 0)
     }
 
     /// All of these bytes.
-    pub(crate) fn whole(bytes: Rc<[u8]>) -> Body {
+    pub(crate) fn whole(bytes: Rc<[u8]>) -> ResponseBody {
         let all = 0..bytes.len();
-        Body::Memory(bytes, all)
+        ResponseBody::Memory(bytes, all)
     }
 
     /// All of these bytes, which all threads share.
-    pub(crate) fn shared(bytes: Arc<[u8]>) -> Body {
+    pub(crate) fn shared(bytes: Arc<[u8]>) -> ResponseBody {
         let all = 0..bytes.len();
-        Body::Shared(bytes, all)
+        ResponseBody::Shared(bytes, all)
     }
 
     /// The output of a script. `declared` is the length that the script's head declared, if it did.
-    pub(crate) fn script(exchange: Box<Exchange>, declared: Option<u64>) -> Body {
-        Body::Script(ScriptSource {
+    pub(crate) fn script(exchange: Box<ScriptExchange>, declared: Option<u64>) -> ResponseBody {
+        ResponseBody::Script(ScriptSource {
             exchange: Some(exchange),
             available: 0,
             declared,
@@ -136,9 +136,9 @@ impl Body {
     #[inline]
     pub(crate) fn in_memory(&self) -> Option<&[u8]> {
         match self {
-            Body::Memory(bytes, range) => Some(&bytes[range.clone()]),
-            Body::Shared(bytes, range) => Some(&bytes[range.clone()]),
-            Body::Buffer(bytes, sent) => Some(&bytes[*sent..]),
+            ResponseBody::Memory(bytes, range) => Some(&bytes[range.clone()]),
+            ResponseBody::Shared(bytes, range) => Some(&bytes[range.clone()]),
+            ResponseBody::Buffer(bytes, sent) => Some(&bytes[*sent..]),
             _ => None,
         }
     }
@@ -150,14 +150,16 @@ impl Body {
     #[inline]
     fn poll_same(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SourceError>> {
         match self {
-            Body::File { file, length: 1.., constancy, .. } => constancy.poll(file, context),
+            ResponseBody::File { file, length: 1.., constancy, .. } => {
+                constancy.poll(file, context)
+            }
             _ => Poll::Ready(Ok(())),
         }
     }
 
     /// Sets the length of a script's output, which has ended.
     pub(super) fn set_length(&mut self, length: u64) {
-        if let Body::Script(script) = self {
+        if let ResponseBody::Script(script) = self {
             script.declared = Some(length);
         }
     }
@@ -165,9 +167,9 @@ impl Body {
     /// Returns the bytes that are in memory for this body alone.
     pub(super) fn own_memory(&self) -> usize {
         match self {
-            Body::Buffer(bytes, sent) => bytes.len() - sent,
-            Body::Memory(bytes, range) if Rc::strong_count(bytes) == 1 => range.len(),
-            Body::Shared(bytes, range) if Arc::strong_count(bytes) == 1 => range.len(),
+            ResponseBody::Buffer(bytes, sent) => bytes.len() - sent,
+            ResponseBody::Memory(bytes, range) if Rc::strong_count(bytes) == 1 => range.len(),
+            ResponseBody::Shared(bytes, range) if Arc::strong_count(bytes) == 1 => range.len(),
             _ => 0,
         }
     }
@@ -176,9 +178,9 @@ impl Body {
     #[inline]
     pub(crate) fn file(&self) -> Option<&OpenFile> {
         match self {
-            Body::File { file, .. } => Some(file),
+            ResponseBody::File { file, .. } => Some(file),
             // They are parts of one file.
-            Body::Parts(parts) => parts.iter().find_map(Body::file),
+            ResponseBody::Parts(parts) => parts.iter().find_map(ResponseBody::file),
             _ => None,
         }
     }
@@ -186,21 +188,21 @@ impl Body {
     /// Returns whether reading all of a stored body waits for no disk.
     pub(crate) fn is_at_hand(&self) -> bool {
         match self {
-            Body::File { file, offset, length, .. } => {
+            ResponseBody::File { file, offset, length, .. } => {
                 !file.is_cold(&(*offset..offset.saturating_add(*length)))
             }
-            Body::Parts(parts) => parts.iter().all(Body::is_at_hand),
+            ResponseBody::Parts(parts) => parts.iter().all(ResponseBody::is_at_hand),
             _ => true,
         }
     }
 
     /// Returns whether all content is in memory or in files.
     pub(crate) fn is_stored(&self) -> bool {
-        !matches!(self, Body::Script(_) | Body::Stream(_))
+        !matches!(self, ResponseBody::Script(_) | ResponseBody::Stream(_))
     }
 }
 
-impl BodySource for Body {
+impl BodySource for ResponseBody {
     #[inline]
     fn poll_available(
         &mut self,
@@ -212,96 +214,106 @@ impl BodySource for Body {
             is_urgent: false,
         };
         Poll::Ready(Ok(match self {
-            Body::Memory(_, range) | Body::Shared(_, range) => stored(range.len() as u64, true),
-            Body::Buffer(bytes, sent) => stored((bytes.len() - *sent) as u64, true),
-            Body::File { .. } => {
+            ResponseBody::Memory(_, range) | ResponseBody::Shared(_, range) => {
+                stored(range.len() as u64, true)
+            }
+            ResponseBody::Buffer(bytes, sent) => stored((bytes.len() - *sent) as u64, true),
+            ResponseBody::File { .. } => {
                 ready!(self.poll_same(context))?;
                 stored(self.length().unwrap_or(0), true)
             }
-            Body::Parts(parts) => {
+            ResponseBody::Parts(parts) => {
                 while parts.last().is_some_and(|part| part.length() == Some(0)) {
                     parts.pop();
                 }
                 if let Some(part) = parts.last_mut() {
                     ready!(part.poll_same(context))?;
                 }
-                let first = parts.last().and_then(Body::length);
+                let first = parts.last().and_then(ResponseBody::length);
                 stored(first.unwrap_or(0), parts.len() < 2)
             }
-            Body::Script(script) => return script.poll_available(context),
-            Body::Stream(source) => return source.poll_available(context),
+            ResponseBody::Script(script) => return script.poll_available(context),
+            ResponseBody::Stream(source) => return source.poll_available(context),
         }))
     }
 
     #[inline]
-    fn piece(&self) -> Piece<'_> {
+    fn piece(&self) -> ContentPiece<'_> {
         match self {
-            Body::Memory(bytes, range) => Piece::Memory(&bytes[range.clone()]),
-            Body::Shared(bytes, range) => Piece::Memory(&bytes[range.clone()]),
-            Body::Buffer(bytes, sent) => Piece::Memory(&bytes[*sent..]),
-            Body::File { file, offset, length, .. } => {
-                Piece::Document { file, offset: *offset, length: *length }
+            ResponseBody::Memory(bytes, range) => ContentPiece::Memory(&bytes[range.clone()]),
+            ResponseBody::Shared(bytes, range) => ContentPiece::Memory(&bytes[range.clone()]),
+            ResponseBody::Buffer(bytes, sent) => ContentPiece::Memory(&bytes[*sent..]),
+            ResponseBody::File { file, offset, length, .. } => {
+                ContentPiece::Document { file, offset: *offset, length: *length }
             }
-            Body::Parts(parts) => parts.last().map_or(Piece::Memory(b""), Body::piece),
-            Body::Script(script) => match &script.exchange {
-                Some(exchange) => Piece::Ring(exchange, script.available),
-                None => Piece::Memory(b""),
+            ResponseBody::Parts(parts) => {
+                parts.last().map_or(ContentPiece::Memory(b""), ResponseBody::piece)
+            }
+            ResponseBody::Script(script) => match &script.exchange {
+                Some(exchange) => ContentPiece::Ring(exchange, script.available),
+                None => ContentPiece::Memory(b""),
             },
-            Body::Stream(source) => source.piece(),
+            ResponseBody::Stream(source) => source.piece(),
         }
     }
 
     #[inline]
     fn consume(&mut self, count: usize) {
         match self {
-            Body::Memory(_, range) | Body::Shared(_, range) => range.start += count,
-            Body::Buffer(_, sent) => *sent += count,
-            Body::File { offset, length, constancy, .. } => {
+            ResponseBody::Memory(_, range) | ResponseBody::Shared(_, range) => range.start += count,
+            ResponseBody::Buffer(_, sent) => *sent += count,
+            ResponseBody::File { offset, length, constancy, .. } => {
                 constancy.begin();
                 *offset += count as u64;
                 *length -= count as u64;
             }
-            Body::Parts(parts) => parts.last_mut().into_iter().for_each(|part| part.consume(count)),
-            Body::Script(script) => {
+            ResponseBody::Parts(parts) => {
+                parts.last_mut().into_iter().for_each(|part| part.consume(count))
+            }
+            ResponseBody::Script(script) => {
                 if let Some(exchange) = &mut script.exchange {
                     exchange.consume(count);
                     script.available -= count;
                 }
             }
-            Body::Stream(source) => source.consume(count),
+            ResponseBody::Stream(source) => source.consume(count),
         }
     }
 
     fn length(&self) -> Option<u64> {
         match self {
-            Body::Memory(_, range) | Body::Shared(_, range) => Some(range.len() as u64),
-            Body::Buffer(bytes, sent) => Some((bytes.len() - sent) as u64),
-            Body::File { length, .. } => Some(*length),
-            Body::Parts(parts) => parts.iter().map(Body::length).sum(),
-            Body::Script(script) => script.declared,
-            Body::Stream(source) => source.length(),
+            ResponseBody::Memory(_, range) | ResponseBody::Shared(_, range) => {
+                Some(range.len() as u64)
+            }
+            ResponseBody::Buffer(bytes, sent) => Some((bytes.len() - sent) as u64),
+            ResponseBody::File { length, .. } => Some(*length),
+            ResponseBody::Parts(parts) => parts.iter().map(ResponseBody::length).sum(),
+            ResponseBody::Script(script) => script.declared,
+            ResponseBody::Stream(source) => source.length(),
         }
     }
 
     fn pause(&self) -> Duration {
         match self {
-            Body::Stream(source) => source.pause(),
+            ResponseBody::Stream(source) => source.pause(),
             _ => PAUSE,
         }
     }
 
     fn discard(&mut self) {
         match self {
-            Body::Script(script) => script.exchange.take().into_iter().for_each(|it| it.detach()),
-            Body::Stream(source) => source.discard(),
+            ResponseBody::Script(script) => {
+                script.exchange.take().into_iter().for_each(|it| it.detach())
+            }
+            ResponseBody::Stream(source) => source.discard(),
             _ => {}
         }
     }
 
     fn release(&mut self) {
         match self {
-            Body::Script(script) => script.exchange = None,
-            Body::Stream(source) => source.release(),
+            ResponseBody::Script(script) => script.exchange = None,
+            ResponseBody::Stream(source) => source.release(),
             _ => {}
         }
     }
@@ -332,25 +344,26 @@ impl ScriptSource {
     }
 }
 
-impl From<FileBody> for Body {
-    fn from(body: FileBody) -> Body {
+impl From<FileBody> for ResponseBody {
+    fn from(body: FileBody) -> ResponseBody {
         match body {
-            FileBody::None => Body::none(),
-            FileBody::Memory(bytes, range) => Body::Memory(bytes, range),
-            FileBody::File { file, offset, length } => Body::File {
+            FileBody::None => ResponseBody::none(),
+            FileBody::Memory(bytes, range) => ResponseBody::Memory(bytes, range),
+            FileBody::File { file, offset, length } => ResponseBody::File {
                 file,
                 offset,
                 length,
                 constancy: Constancy::Any,
             },
             FileBody::Multipart(parts) => {
-                let mut parts: Vec<Body> = parts.into_iter().rev().map(Body::from).collect();
+                let mut parts: Vec<ResponseBody> =
+                    parts.into_iter().rev().map(ResponseBody::from).collect();
                 for part in &mut parts {
-                    if let Body::File { constancy, .. } = part {
+                    if let ResponseBody::File { constancy, .. } = part {
                         constancy.begin();
                     }
                 }
-                Body::Parts(parts)
+                ResponseBody::Parts(parts)
             }
         }
     }
@@ -365,8 +378,8 @@ mod tests {
 
     #[test]
     fn parts_come_in_order_and_empty_ones_are_passed_over() {
-        let memory = |text: &str| Body::whole(text.as_bytes().into());
-        let mut body = Body::Parts(vec![
+        let memory = |text: &str| ResponseBody::whole(text.as_bytes().into());
+        let mut body = ResponseBody::Parts(vec![
             memory("three"),
             memory(""),
             memory("two"),
@@ -380,7 +393,7 @@ mod tests {
             let Poll::Ready(Ok(available)) = body.poll_available(&mut context) else {
                 panic!("stored content is always at hand");
             };
-            let Piece::Memory(bytes) = body.piece() else {
+            let ContentPiece::Memory(bytes) = body.piece() else {
                 panic!("it is in memory")
             };
             assert_eq!(bytes.len(), available.bytes);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::storage::{ReadBack, Storage, StorageCall, StorageRefusal, StoredFile, WriteResult};
-use crate::net::{HeldMemory, Piece};
+use crate::net::{ContentPiece, HeldMemory};
 
 /// Bytes on their way to a client, in order: `memory`, then those of the tail.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub(super) struct Spool<'s> {
     memory: Vec<u8>,
     /// Bytes of `memory` that were sent.
     sent: usize,
-    tail: Option<Box<Tail>>,
+    tail: Option<Box<SpoolTail>>,
     limits: &'s SpoolLimits,
     /// The bytes in memory, in the client's account.
     held: HeldMemory<'s>,
@@ -28,7 +28,7 @@ pub(super) struct Spool<'s> {
 /// The part of a spool that did not fit into memory: the bytes of a file, then those that will be
 /// written next.
 #[derive(Debug)]
-struct Tail {
+struct SpoolTail {
     file: StoredFile,
     /// Bytes of the file that were read back.
     read: u64,
@@ -97,7 +97,7 @@ impl<'s> Spool<'s> {
             // A write that was begun just now has no waker yet, and may have ended already. Then
             // the bytes that have come meanwhile can be written: nobody would wake us for them.
             self.poll_job(context)?;
-            let is_idle = |tail: &Tail| tail.job.is_none() && !tail.is_refused;
+            let is_idle = |tail: &SpoolTail| tail.job.is_none() && !tail.is_refused;
             if !self.tail.as_ref().is_some_and(|it| is_idle(it) && it.pending.len() >= PIECE) {
                 break;
             }
@@ -147,8 +147,8 @@ impl<'s> Spool<'s> {
         self.memory.capacity() + tail
     }
 
-    /// Notes that nothing more is appended. What waits to be written for more to come is written
-    /// now, unless the client's account has room for it.
+    /// Notes that nothing more is appended. Content that waits for more to be written with it is
+    /// written now, unless the client's account has room for it.
     pub(super) fn complete(&mut self) {
         self.is_complete = true;
         self.hand_over();
@@ -168,7 +168,7 @@ impl<'s> Spool<'s> {
             }
         }
         let tail = self.tail.get_or_insert_with(|| {
-            Box::new(Tail {
+            Box::new(SpoolTail {
                 file: storage.file(*site),
                 read: 0,
                 written: 0,
@@ -189,7 +189,7 @@ impl<'s> Spool<'s> {
     pub(super) fn poll_next(
         &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<io::Result<Option<(Piece<'_>, bool)>>> {
+    ) -> Poll<io::Result<Option<(ContentPiece<'_>, bool)>>> {
         self.poll_job(context)?;
         if self.is_complete {
             self.hand_over();
@@ -220,7 +220,7 @@ impl<'s> Spool<'s> {
             }
             self.poll_job(context)?;
         }
-        let piece = Piece::Memory(&self.memory[self.sent..]);
+        let piece = ContentPiece::Memory(&self.memory[self.sent..]);
         Poll::Ready(Ok(Some((piece, self.tail.is_none()))))
     }
 

@@ -25,7 +25,7 @@ use howdah_sys::open;
 use tokio::sync::oneshot;
 
 use self::disk::DiskThreads;
-use crate::budget::{Budget, BudgetUnit, FreeSpace, NoRoom};
+use crate::budget::{Budget, BudgetUnit, BudgetUsedUp, FreeSpace};
 
 /// The temporary files of a front.
 pub(crate) struct Storage {
@@ -42,7 +42,7 @@ pub(crate) type ReportRefusal = Box<dyn Fn(usize, &StorageRefusal) + Send + Sync
 /// The reason why a file takes no more bytes.
 #[derive(Debug)]
 pub(crate) enum StorageRefusal {
-    Budget(NoRoom),
+    Budget(BudgetUsedUp),
     Disk(io::Error),
 }
 
@@ -92,7 +92,7 @@ impl Storage {
         }
     }
 
-    /// As a disk that does not answer until the result is dropped.
+    /// Behaves like a disk that does not answer until the result is dropped.
     #[cfg(test)]
     pub(crate) fn hang(&self) -> std::sync::mpsc::Sender<()> {
         self.disk.hang()
@@ -184,7 +184,7 @@ impl StoredFile {
         &self,
         offset: u64,
         bytes: Vec<u8>,
-    ) -> Result<StorageCall<WriteResult>, (Vec<u8>, NoRoom)> {
+    ) -> Result<StorageCall<WriteResult>, (Vec<u8>, BudgetUsedUp)> {
         let inner = Arc::clone(self.inner());
         let length = bytes.len() as u64;
         if let Err(no_room) = inner.count() {
@@ -260,7 +260,7 @@ impl Drop for StoredFile {
 
 impl StorageState {
     /// Counts the file, the first time that this is called.
-    fn count(&self) -> Result<(), NoRoom> {
+    fn count(&self) -> Result<(), BudgetUsedUp> {
         if !self.is_counted.load(Ordering::Relaxed) {
             self.storage.files.reserve(self.site, 1)?;
             self.is_counted.store(true, Ordering::Relaxed);
@@ -413,7 +413,7 @@ mod tests {
             begun.map(|()| file)
         };
         let mut open: Vec<StoredFile> = (0..2).map(|_| begin(0).unwrap()).collect();
-        assert_eq!(begin(0).map(drop).unwrap_err(), NoRoom::Site(BudgetUnit::Files));
+        assert_eq!(begin(0).map(drop).unwrap_err(), BudgetUsedUp::Site(BudgetUnit::Files));
         open.push(begin(1).expect("another site has room"));
         // A file that is there takes no more of them.
         open[0].write(1, vec![8]).map(drop).unwrap();
@@ -428,7 +428,7 @@ mod tests {
         let file = storage.file(1);
         assert!(file.write(0, vec![0; 6]).is_ok());
         let (bytes, no_room) = file.write(6, vec![7; 6]).unwrap_err();
-        assert_eq!((bytes, no_room), (vec![7; 6], NoRoom::Site(BudgetUnit::Bytes)));
+        assert_eq!((bytes, no_room), (vec![7; 6], BudgetUsedUp::Site(BudgetUnit::Bytes)));
         assert!(file.write(6, vec![0; 4]).is_ok());
     }
 }

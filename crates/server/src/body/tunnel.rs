@@ -25,7 +25,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use self::time_limits::{TimeLimits, TunnelLimit};
 use super::pump::PumpError;
 use super::source::SourceError;
-use crate::front::Thread;
+use crate::front::FrontThread;
 use crate::net::ConnectionError;
 use crate::respond::UpstreamError;
 
@@ -99,7 +99,7 @@ pub(crate) struct CarriedTunnel {
 /// Moves the bytes of a tunnel until both sides have ended, the idle time is over, or the front
 /// ends.
 pub(crate) async fn carry(
-    thread: &Rc<Thread>,
+    thread: &Rc<FrontThread>,
     tunnel: Box<Tunnel>,
     client: &mut impl TunnelEnd,
 ) -> CarriedTunnel {
@@ -110,7 +110,7 @@ pub(crate) async fn carry(
         name,
         place,
     } = *tunnel;
-    let mut carrier = Carrier {
+    let mut carrier = TunnelCarrier {
         client,
         upstream: stream,
         up: TunnelDirection::default(),
@@ -154,7 +154,7 @@ pub(crate) async fn carry(
         }
     })
     .await;
-    let Carrier { upstream, up, down, is_closing, .. } = carrier;
+    let TunnelCarrier { upstream, up, down, is_closing, .. } = carrier;
     // The descriptor is closed before its place is free.
     drop(upstream);
     drop(place);
@@ -180,7 +180,7 @@ enum BrokenSide {
 }
 
 /// Both directions of a tunnel.
-struct Carrier<'c, E> {
+struct TunnelCarrier<'c, E> {
     client: &'c mut E,
     upstream: Box<dyn Duplex>,
     /// From the client to the upstream.
@@ -208,7 +208,7 @@ struct TunnelDirection {
     is_dirty: bool,
 }
 
-impl<E: TunnelEnd> Carrier<'_, E> {
+impl<E: TunnelEnd> TunnelCarrier<'_, E> {
     fn moved(&self) -> u64 {
         self.up.moved + self.down.moved
     }
@@ -247,8 +247,8 @@ impl TunnelDirection {
     /// Moves bytes until one of the sides has to be waited for. Ready: the direction has ended.
     fn poll(
         &mut self,
-        source: &mut impl Side,
-        sink: &mut impl Side,
+        source: &mut impl TunnelSide,
+        sink: &mut impl TunnelSide,
         context: &mut Context<'_>,
     ) -> Result<Poll<()>, BrokenSide> {
         for _ in 0..MOST_ROUNDS {
@@ -282,7 +282,7 @@ impl TunnelDirection {
     /// Sends what was read before.
     fn poll_pending(
         &mut self,
-        sink: &mut impl Side,
+        sink: &mut impl TunnelSide,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), BrokenSide>> {
         sink.poll_write(context, &self.pending[self.taken..]).map(|written| {
@@ -298,8 +298,8 @@ impl TunnelDirection {
     /// Reads once, and sends what was read as far as it is taken.
     fn poll_next(
         &mut self,
-        source: &mut impl Side,
-        sink: &mut impl Side,
+        source: &mut impl TunnelSide,
+        sink: &mut impl TunnelSide,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), BrokenSide>> {
         ROOM.with_borrow_mut(|room| {
@@ -330,7 +330,7 @@ impl TunnelDirection {
 }
 
 /// A side of a tunnel, as the other direction's source and sink.
-trait Side {
+trait TunnelSide {
     fn poll_read(
         &mut self,
         context: &mut Context<'_>,
@@ -347,7 +347,7 @@ trait Side {
 
 struct ClientSide<'c, E>(&'c mut E);
 
-impl<E: TunnelEnd> Side for ClientSide<'_, E> {
+impl<E: TunnelEnd> TunnelSide for ClientSide<'_, E> {
     fn poll_read(
         &mut self,
         context: &mut Context<'_>,
@@ -375,7 +375,7 @@ impl<E: TunnelEnd> Side for ClientSide<'_, E> {
 
 struct UpstreamSide<'c>(&'c mut Box<dyn Duplex>);
 
-impl Side for UpstreamSide<'_> {
+impl TunnelSide for UpstreamSide<'_> {
     fn poll_read(
         &mut self,
         context: &mut Context<'_>,

@@ -7,16 +7,16 @@ use howdah_http::Limits;
 use howdah_http::h1::ChunkedDecoder;
 
 use super::filtering::rest;
-use super::source::{AvailableContent, Body, BodySource, SourceError};
-use crate::net::Piece;
+use super::source::{AvailableContent, BodySource, ResponseBody, SourceError};
+use crate::net::ContentPiece;
 
 /// The content of a response whose script has sent `Transfer-Encoding: chunked`. Under Apache such
 /// a script writes the chunks, and the client unpacks them. Here the protocol frames the content,
 /// so the chunks are unpacked before. Output without the form of chunks, and what follows the last
-/// byte with that form, passes as it is. What follows the last chunk is no content, whatever its
+/// byte with that form, passes as it is. Bytes after the last chunk are no content, whatever their
 /// form is.
 pub(crate) struct Unchunked {
-    content: Body,
+    content: ResponseBody,
     form: Form,
     /// Gets the first thing that is wrong with the chunks.
     report: Option<ReportChunks>,
@@ -50,7 +50,7 @@ enum Form {
 }
 
 impl Unchunked {
-    pub(crate) fn new(content: Body, report: ReportChunks) -> Unchunked {
+    pub(crate) fn new(content: ResponseBody, report: ReportChunks) -> Unchunked {
         Unchunked {
             content,
             form: Form::Unknown,
@@ -139,9 +139,9 @@ impl BodySource for Unchunked {
         }))
     }
 
-    fn piece(&self) -> Piece<'_> {
+    fn piece(&self) -> ContentPiece<'_> {
         let (ready, taken) = &self.ready;
-        Piece::Memory(&ready[*taken..])
+        ContentPiece::Memory(&ready[*taken..])
     }
 
     fn consume(&mut self, count: usize) {
@@ -189,7 +189,8 @@ fn begins_with_chunk(bytes: &[u8]) -> Option<bool> {
     }
 }
 
-/// Digits of a chunk's size at most, as [`ChunkedDecoder`] takes them.
+/// Digits of a chunk's size at most, as [`ChunkedDecoder`] takes them. Output with more is not in
+/// chunks.
 const MOST_DIGITS: usize = 16;
 
 /// Bytes that are read of the script's output at once.
@@ -205,11 +206,11 @@ mod tests {
 
     /// Returns what comes out of content that comes in these parts, and what is wrong with it.
     fn unpacked(parts: &[&str]) -> (String, Option<MalformedChunks>) {
-        let parts = parts.iter().rev().map(|part| Body::whole(part.as_bytes().into()));
+        let parts = parts.iter().rev().map(|part| ResponseBody::whole(part.as_bytes().into()));
         let malformed = Rc::<Cell<Option<MalformedChunks>>>::default();
         let reported = Rc::clone(&malformed);
         let report = Box::new(move |it| reported.set(Some(it)));
-        let mut source = Unchunked::new(Body::Parts(parts.collect()), report);
+        let mut source = Unchunked::new(ResponseBody::Parts(parts.collect()), report);
         let mut context = Context::from_waker(Waker::noop());
         let mut all = Vec::new();
         loop {
@@ -217,7 +218,7 @@ mod tests {
                 Poll::Pending => continue,
                 Poll::Ready(available) => available.unwrap(),
             };
-            let Piece::Memory(bytes) = source.piece() else {
+            let ContentPiece::Memory(bytes) = source.piece() else {
                 panic!("unpacked content is in memory")
             };
             assert_eq!(bytes.len(), available.bytes);

@@ -21,7 +21,7 @@ use crate::supervisor::pool_log::is_of_ini_parser;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The words with which `howdah-php` names a file that PHP's user may not read.
 const UNREAD: &str = "PHP has not read ";
-/// Bytes that are read of what PHP says.
+/// Bytes of PHP's messages that are read. Mistakes in the rest are not found.
 const MOST_BYTES: usize = 64 * 1024;
 
 /// Returns the mistakes, each with the sites that it concerns.
@@ -41,7 +41,7 @@ pub(crate) fn mistakes(plan: &GenerationPlan, environment: &Environment) -> Vec<
     for starts in starts.chunks(environment.processors.max(1)) {
         let running: Vec<_> = starts.iter().map(|(pool, _)| start(pool, environment)).collect();
         for (running, (_, sites)) in running.into_iter().zip(starts) {
-            // What cannot be started is told by others.
+            // Another check reports a program that cannot be started.
             let said = running.and_then(|(pid, output)| listen(pid, output)).unwrap_or_default();
             for mistake in said.lines().filter_map(mistake_in) {
                 match found.iter_mut().find(|(known, _)| *known == mistake) {

@@ -42,7 +42,8 @@ pub(super) fn check_handshake(config: &Config, site: &Site, host: &str) -> Resul
 }
 
 /// Replaces the explained answer by the redirect to https, where the server redirects the request.
-/// Returns a note where that depends on a certificate that is not known.
+/// Returns a note where that depends on a certificate that is not known. `None`: there is nothing
+/// to note.
 pub(super) fn redirect(
     config: &Config,
     site: &Site,

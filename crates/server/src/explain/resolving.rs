@@ -4,14 +4,14 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use howdah_files::{AnswerForm, Asked, FileStore, NegotiatedForm};
+use howdah_files::{AnswerForm, FileStore, NegotiatedForm, RequestedPart};
 use howdah_htaccess::WorkBudget;
 use howdah_htaccess::modules::core::EtagParts;
 use howdah_htaccess::response::ResponseProperties;
 use howdah_http::{Fields, ResponseHead, Status};
 use howdah_site::{
-    ClientRequest, DocumentPath, FileHandle, Resolution, Resolved, Ruled, Scratch, Script, Site,
-    server_variables,
+    ClientRequest, DocumentPath, FileHandle, Resolution, Resolved, RuledRequest, Scratch, Script,
+    Site, server_variables,
 };
 use howdah_sys::credentials::Identity;
 
@@ -99,14 +99,14 @@ impl ResolvingState<'_> {
     fn answer(
         &mut self,
         resolution: Resolution,
-        ruled: Option<&mut Rc<Ruled>>,
+        ruled: Option<&mut Rc<RuledRequest>>,
         to: &mut Explanation,
     ) {
-        let mut asked = (Asked::Whole, None);
+        let mut asked = (RequestedPart::Whole, None);
         let Some(mut about) = self.outcome(resolution, ruled.as_deref(), &mut asked, to) else {
             return;
         };
-        about.content.is_known = matches!(asked.0, Asked::NotModified);
+        about.content.is_known = matches!(asked.0, RequestedPart::NotModified);
         self.adjust(about, ruled, &asked.0, to);
         let is_filtered = !to.filters.is_empty();
         if !file::sends_whole(&asked.0, is_filtered) {
@@ -120,7 +120,7 @@ impl ResolvingState<'_> {
     fn outcome(
         &mut self,
         resolution: Resolution,
-        ruled: Option<&Rc<Ruled>>,
+        ruled: Option<&Rc<RuledRequest>>,
         asked: &mut AskedOfFile,
         to: &mut Explanation,
     ) -> Option<ResponseProperties> {
@@ -184,7 +184,7 @@ impl ResolvingState<'_> {
     fn explain_file(
         &self,
         found: (DocumentPath, FileHandle),
-        rules: Option<&Ruled>,
+        rules: Option<&RuledRequest>,
         asked: &mut AskedOfFile,
         to: &mut Explanation,
     ) -> bool {
@@ -205,7 +205,7 @@ impl ResolvingState<'_> {
     }
 
     /// Explains the output of a script.
-    fn explain_script(&self, script: &Script, rules: Option<&Ruled>, to: &mut Explanation) {
+    fn explain_script(&self, script: &Script, rules: Option<&RuledRequest>, to: &mut Explanation) {
         let mut variables = NamesAndValues::new();
         server_variables(&self.client, script, rules, &mut |name, value| {
             let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
@@ -225,8 +225,8 @@ impl ResolvingState<'_> {
     fn adjust(
         &mut self,
         about: ResponseProperties,
-        ruled: Option<&mut Rc<Ruled>>,
-        asked: &Asked,
+        ruled: Option<&mut Rc<RuledRequest>>,
+        asked: &RequestedPart,
         to: &mut Explanation,
     ) {
         let is_script = matches!(to.outcome, ExplainedOutcome::Script { .. });
@@ -274,7 +274,7 @@ impl ResolvingState<'_> {
     }
 
     /// Returns the request's fields as directives have left them.
-    fn fields<'f>(&'f self, ruled: Option<&'f Ruled>) -> &'f Fields {
+    fn fields<'f>(&'f self, ruled: Option<&'f RuledRequest>) -> &'f Fields {
         let edited = ruled.and_then(|ruled| ruled.state.request_fields.as_ref());
         edited.unwrap_or(&self.client.request().fields)
     }
@@ -283,7 +283,7 @@ impl ResolvingState<'_> {
     fn file(
         &self,
         (path, file, variant): (&DocumentPath, FileHandle, NegotiatedForm),
-        ruled: Option<&Ruled>,
+        ruled: Option<&RuledRequest>,
     ) -> (ResponseHead, AskedOfFile) {
         let core = ruled.and_then(|ruled| ruled.settings.core.as_ref());
         let manner = AnswerForm {
@@ -299,7 +299,7 @@ impl ResolvingState<'_> {
         let request = self.client.request();
         let answer = match host.store.answer_in_manner(request, path, file, manner) {
             Ok(answer) => answer,
-            Err(status) => return (ResponseHead::new(status), (Asked::Whole, None)),
+            Err(status) => return (ResponseHead::new(status), (RequestedPart::Whole, None)),
         };
         let mut head = answer.head();
         if let Some(ruled) = ruled {
@@ -310,14 +310,14 @@ impl ResolvingState<'_> {
         }
         let named = file::named_tag(&answer, &request.fields);
         match answer.asked {
-            Asked::Failed(failed) => (*failed, (Asked::Whole, None)),
+            RequestedPart::Failed(failed) => (*failed, (RequestedPart::Whole, None)),
             asked => (head, (asked, named)),
         }
     }
 }
 
 /// The part of a file that is asked for, and the entity tag: see [`file::named_tag`].
-type AskedOfFile = (Asked, Option<Vec<u8>>);
+type AskedOfFile = (RequestedPart, Option<Vec<u8>>);
 
 /// Microseconds since 1970.
 pub(super) fn now() -> u64 {
@@ -329,7 +329,7 @@ fn shown(path: &DocumentPath) -> String {
     path.absolute().display().to_string()
 }
 
-fn settings(ruled: &Ruled) -> NamesAndValues {
+fn settings(ruled: &RuledRequest) -> NamesAndValues {
     let values = ruled.settings.php.iter().flat_map(|php| &php.values);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     values.map(|(name, value)| (text(name), text(value))).collect()

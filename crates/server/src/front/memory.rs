@@ -117,8 +117,8 @@ impl AvailableMemory {
 
 impl LimitProbe for AvailableMemory {
     fn smaller(&self) -> Option<MemoryFigures> {
-        let cut = self.groups.iter().filter_map(MemoryGroup::cut);
-        cut.min_by_key(|figures| figures.available)
+        let reduced_limit = self.groups.iter().filter_map(MemoryGroup::cut);
+        reduced_limit.min_by_key(|figures| figures.available)
     }
 }
 

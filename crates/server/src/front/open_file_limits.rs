@@ -82,7 +82,8 @@ impl OpenFileLimits {
         SentFiles::new(self.sent as u64, config.sites.len())
     }
 
-    /// Returns what the operator has to know where fewer connections fit than are configured.
+    /// Returns a warning for the operator if fewer connections fit than are configured. `None`: all
+    /// fit.
     pub(super) fn warning(&self, config: &Config) -> Option<String> {
         let OpenFileLimits { connections, limit, .. } = *self;
         let wanted = config.limits.connections;
@@ -115,7 +116,7 @@ mod tests {
             let (room, warning) = limits(1 << 20, more);
             assert_eq!((room.connections, room.cached, warning), (16_384, 512, None));
         }
-        // What the front asks the system for.
+        // The number that the front asks the system for.
         let (room, warning) = limits(3 * 16_384 + 1024 + 64, UPSTREAM);
         assert_eq!((room.connections, warning), (16_384, None));
         // A site that shares with one other has a third of them.

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::Thread;
+use super::FrontThread;
 
 /// The time that clients have for requests that are on their way.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -69,7 +69,7 @@ pub(super) struct ThreadRequests {
 
 /// A request in the count of those that arrive, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct ArrivingRequest(Rc<Thread>);
+pub(crate) struct ArrivingRequest(Rc<FrontThread>);
 
 /// A request in the count of its site, until it is dropped.
 #[derive(Debug)]
@@ -154,7 +154,7 @@ impl ThreadRequests {
     }
 }
 
-impl Thread {
+impl FrontThread {
     /// Counts a request whose head is not read yet, until the guard is dropped.
     pub(crate) fn arriving(self: &Rc<Self>) -> ArrivingRequest {
         let requests = &self.requests;
@@ -163,7 +163,8 @@ impl Thread {
         ArrivingRequest(Rc::clone(self))
     }
 
-    /// Counts a request of a site that may need its pool, until the guard is dropped.
+    /// Counts a request of a site that may need its pool, until the guard is dropped. `None`: there
+    /// is no site with this number.
     pub(crate) fn count_request(&self, site: usize) -> Option<SiteRequest<'_>> {
         let count = self.requests.by_site.get(site)?;
         count.set(count.get() + 1);
@@ -244,7 +245,8 @@ pub(crate) fn time_before_end(drain_timeout: Duration) -> Duration {
     drain_timeout - (drain_timeout / 4).min(MOST_RESERVE)
 }
 
-/// The most of `drain_timeout` that is kept as a reserve.
+/// The most of `drain_timeout` that is kept as a reserve. A longer `drain_timeout` has the same
+/// reserve.
 const MOST_RESERVE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

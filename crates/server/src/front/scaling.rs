@@ -8,7 +8,7 @@ use howdah_php::Scaling;
 /// The time that a worker that was started on demand sleeps before it ends, unless the
 /// configuration says otherwise; the default of php-fpm's `pm.process_idle_timeout`.
 const IDLE_ON_DEMAND: Duration = Duration::from_secs(10);
-/// As [`IDLE_ON_DEMAND`], where memory that is short ends workers as well.
+/// The same time in pools whose workers also end when memory is short.
 const IDLE_AUTO: Duration = Duration::from_secs(300);
 
 /// Returns how the workers of a pool are kept on a machine with that number of processors.

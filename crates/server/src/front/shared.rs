@@ -21,7 +21,7 @@ use crate::crew::Crew;
 use crate::host::Passwords;
 use crate::log::{ErrorLog, LogWriter, SiteLogs};
 use crate::net::{AcceptErrors, AcceptedConnection, Clients};
-use crate::observe::{FrontCounters, RecentMessages};
+use crate::observe::{FrontCounters, LoggedMessages};
 use crate::quic::PacketExchange;
 use crate::respond::UpstreamNames;
 use crate::status::ServerFacts;
@@ -45,7 +45,7 @@ pub(crate) struct FrontShared {
     /// The places of files that are being sent.
     pub(crate) sent_files: Arc<SentFiles>,
     /// The messages of directives that were logged within the last minute.
-    pub(crate) messages: Arc<Mutex<RecentMessages>>,
+    pub(crate) messages: Arc<Mutex<LoggedMessages>>,
     /// By site; `None` where there is no PHP.
     pub(crate) pools: Vec<Option<Arc<Pool>>>,
     /// By site, the user that the pool runs as; `None` for the user of the front.
@@ -118,5 +118,6 @@ pub(crate) enum FrontStage {
     Over,
 }
 
-/// The most bytes of compressed content of files.
+/// The most bytes of compressed content of files. Beyond it, content of the site that has the most
+/// is dropped.
 pub(crate) const MOST_COMPRESSED: usize = 32 << 20;

@@ -40,7 +40,7 @@ use crate::pipeline::{CostlySites, answers};
 use crate::respond::{KeptConnections, PreparedResponse};
 
 /// One thread's own state.
-pub(crate) struct Thread {
+pub(crate) struct FrontThread {
     pub(crate) number: usize,
     pub(crate) shared: Arc<FrontShared>,
     limits: Limits,
@@ -82,7 +82,7 @@ const WORKSPACES: usize = 64;
 
 thread_local! {
     /// The thread's state, for the event loop's hooks, which get no argument.
-    static CURRENT: RefCell<Option<Rc<Thread>>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<Rc<FrontThread>>> = const { RefCell::new(None) };
 }
 
 /// Runs a thread's event loop until the front is over. `control` runs beside it, on the first
@@ -98,16 +98,16 @@ pub(crate) fn run<C: Future<Output = ()> + 'static>(
     stage: watch::Receiver<FrontStage>,
     control: impl FnOnce() -> C,
 ) -> io::Result<()> {
-    let hook = |hook: fn(&Thread)| {
+    let hook = |hook: fn(&FrontThread)| {
         move || CURRENT.with_borrow(|current| current.as_deref().into_iter().for_each(hook))
     };
     let runtime = Builder::new_current_thread()
         .enable_all()
-        .on_thread_park(hook(Thread::before_sleep))
-        .on_thread_unpark(hook(Thread::woke))
+        .on_thread_park(hook(FrontThread::before_sleep))
+        .on_thread_unpark(hook(FrontThread::woke))
         .build_local(LocalOptions::default())?;
     runtime.block_on(async {
-        let thread = Rc::new(Thread::new(shared, number));
+        let thread = Rc::new(FrontThread::new(shared, number));
         for (site, handle) in thread.handles.iter().enumerate() {
             let thread = || Rc::downgrade(&thread);
             handle.iter().for_each(|handle| handle.answer_with(answers(thread(), site)));
@@ -136,18 +136,18 @@ pub(crate) fn look_for_responses() {
     });
 }
 
-impl std::fmt::Debug for Thread {
+impl std::fmt::Debug for FrontThread {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Thread")
+        f.debug_struct("FrontThread")
             .field("number", &self.number)
             .field("stage", &self.stage)
             .finish_non_exhaustive()
     }
 }
 
-impl Thread {
+impl FrontThread {
     /// The state of thread `number`.
-    pub(super) fn new(shared: Arc<FrontShared>, number: usize) -> Thread {
+    pub(super) fn new(shared: Arc<FrontShared>, number: usize) -> FrontThread {
         let config = &shared.config;
         let descriptors = shared.cached_descriptors;
         let limits = Limits {
@@ -170,7 +170,7 @@ impl Thread {
         };
         let handles = shared.pools.iter().enumerate().map(handle).collect();
         let access = AccessLogs::new(config, &shared.access);
-        Thread {
+        FrontThread {
             number,
             limits,
             spool,

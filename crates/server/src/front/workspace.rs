@@ -2,13 +2,13 @@
 
 use howdah_http::Request;
 
-use crate::net::Buffer;
+use crate::net::ReceiveBuffer;
 use crate::pipeline::ScratchBuffers;
 
 /// Buffers and the present request. Each thread keeps some for the next connections.
 #[derive(Debug, Default)]
 pub(crate) struct Workspace {
-    pub(crate) input: Buffer,
+    pub(crate) input: ReceiveBuffer,
     pub(crate) request: Request,
     /// Bytes of the response that must be in one piece before they are sent.
     pub(crate) out: Vec<u8>,
@@ -28,5 +28,5 @@ impl Workspace {
     }
 }
 
-/// Bytes that a buffer may keep between connections.
+/// Bytes that a buffer may keep between connections. A larger buffer shrinks to them.
 const MOST_KEPT: usize = 128 * 1024;

@@ -23,10 +23,10 @@ use super::sink::H1Sink;
 use howdah_site::Site;
 
 use crate::body::{self, BodySource, PumpError};
-use crate::front::{Thread, Workspace};
+use crate::front::{FrontThread, Workspace};
 use crate::net::{ConnectionError, Peer, TimedTransport, Transport, forwarded, task_waker};
 use crate::observe::{ConnectionFacts, ErrorContext, Phase};
-use crate::pipeline::{self, Arrival, RequestContext, Response, SendOutcome, Served};
+use crate::pipeline::{self, Arrival, RequestContext, Response, SendOutcome, ServedRequest};
 use crate::protocols;
 
 /// The time that a connection stays ready for the next request before its buffers are taken from
@@ -44,7 +44,7 @@ pub(super) struct H1Connection<T> {
     /// The trusted proxy that the connection belongs to; each of its requests has a sender of its
     /// own.
     proxy: Option<Rc<Peer>>,
-    pub(super) thread: Rc<Thread>,
+    pub(super) thread: Rc<FrontThread>,
     pub(super) served: u64,
     /// Bytes of the present request that were received.
     pub(super) received: u64,
@@ -86,7 +86,7 @@ pub(super) enum HeadRead {
 }
 
 /// Serves one connection to its end.
-pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Rc<Peer>) {
+pub(crate) async fn run<T: Transport>(thread: Rc<FrontThread>, transport: T, peer: Rc<Peer>) {
     let mut connection = H1Connection::new(thread, transport, task_waker().await, peer);
     while connection.has_bytes(connection.idle_timeout()).await || connection.has_rest().await {
         // On the heap: only working connections hold its state.
@@ -115,7 +115,7 @@ pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Rc
 impl<T: Transport> H1Connection<T> {
     /// A new connection, of the task of `waker`.
     pub(super) fn new(
-        thread: Rc<Thread>,
+        thread: Rc<FrontThread>,
         transport: T,
         waker: Waker,
         peer: Rc<Peer>,
@@ -145,10 +145,11 @@ impl<T: Transport> H1Connection<T> {
     async fn has_bytes(&mut self, patience: Duration) -> bool {
         let TimedTransport { transport, watch, .. } = &mut self.wire;
         watch.set_idle(true);
+        let ends = || watch.is_dismissed() || self.thread.closes_idle();
         let mut armed = false;
         let ready = poll_fn(|context| match transport.poll_read_ready(context) {
             Poll::Ready(ready) => Poll::Ready(ready.is_ok()),
-            Poll::Pending if (armed && watch.is_expired()) || self.thread.closes_idle() => {
+            Poll::Pending if (armed && watch.is_expired()) || ends() => {
                 // A request that arrives at this moment is still answered.
                 Poll::Ready(transport.has_input())
             }
@@ -349,7 +350,7 @@ impl<T: Transport> H1Connection<T> {
         let mut context =
             RequestContext::new(&thread, &peer, arrival, request, &mut stream, scratch);
         context.refused = refused;
-        let Served { response, site, user, notes } = pipeline::serve(&mut context).await;
+        let ServedRequest { response, site, user, notes } = pipeline::serve(&mut context).await;
         let Some(mut response) = response.filter(|_| stream.may_respond()) else {
             let connection = ConnectionFacts {
                 received: self.received,

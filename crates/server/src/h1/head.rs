@@ -3,7 +3,7 @@
 use howdah_http::h1::{Framing, HopFields, complete_kept_head, encode_head, encode_kept_head};
 use howdah_http::{Method, ResponseHead, SharedHead};
 
-use crate::pipeline::{Head, Response};
+use crate::pipeline::{Response, ResponseHeadSource};
 
 /// Appends the head of `response` to a request with `method` to `out`. An Alt-Svc of the response
 /// itself goes before that of `hop`. Returns the framing of the content.
@@ -18,13 +18,15 @@ pub(super) fn encode(
         hop.alternative = None;
     }
     match &response.head {
-        Head::Own(head) => {
+        ResponseHeadSource::Own(head) => {
             let framing = Framing::of(method, hop.version, head.status, response.length());
             encode_head(out, head, framing, &hop);
             framing
         }
-        Head::Shared(shared) => encode_shared(out, shared, method, &hop),
-        Head::File(representation) => encode_shared(out, representation.head(), method, &hop),
+        ResponseHeadSource::Shared(shared) => encode_shared(out, shared, method, &hop),
+        ResponseHeadSource::File(representation) => {
+            encode_shared(out, representation.head(), method, &hop)
+        }
     }
 }
 
@@ -55,7 +57,7 @@ mod tests {
     use howdah_http::{Method, Status, Version, date};
 
     use super::*;
-    use crate::body::Body;
+    use crate::body::ResponseBody;
 
     fn lines(bytes: &[u8]) -> Vec<String> {
         let text = String::from_utf8(bytes.to_vec()).unwrap();
@@ -69,9 +71,10 @@ mod tests {
         let mut head = ResponseHead::new(Status::OK);
         head.fields.push(b"Content-Type", b"text/html");
         head.fields.push(b"ETag", b"\"x\"");
-        let shared = Head::Shared(Rc::new(SharedHead::new(head.clone(), 4)));
-        let shared = Response::new(shared, Body::whole((*b"1234").into()));
-        let own = Response::new(Head::Own(head), Body::whole((*b"1234").into()));
+        let shared = ResponseHeadSource::Shared(Rc::new(SharedHead::new(head.clone(), 4)));
+        let shared = Response::new(shared, ResponseBody::whole((*b"1234").into()));
+        let own =
+            Response::new(ResponseHeadSource::Own(head), ResponseBody::whole((*b"1234").into()));
         let date = date::format(1_000_000);
         for method in [Method::Get, Method::Head] {
             for version in [Version::Http10, Version::Http11] {

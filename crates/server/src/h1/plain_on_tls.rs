@@ -5,11 +5,15 @@ use std::rc::Rc;
 use howdah_http::{Refusal, Status};
 
 use super::connection::{AfterResponse, H1Connection, HeadRead};
-use crate::front::Thread;
+use crate::front::FrontThread;
 use crate::net::{Peer, Transport, task_waker};
 
 /// Answers the first request of a connection with a page that says to use https.
-pub(crate) async fn refuse_plain<T: Transport>(thread: Rc<Thread>, transport: T, peer: Rc<Peer>) {
+pub(crate) async fn refuse_plain<T: Transport>(
+    thread: Rc<FrontThread>,
+    transport: T,
+    peer: Rc<Peer>,
+) {
     let mut connection = H1Connection::new(thread, transport, task_waker().await, peer);
     let thread = connection.thread.clone();
     let mut work = thread.lend();

@@ -9,7 +9,7 @@ use howdah_http::h1::{CONTINUE, ChunkedDecoder, Framing, HopFields, encode_head}
 use howdah_http::{Content, Limits, Method, Request, ResponseHead, Version};
 
 use crate::body::{BodyError, RequestStream};
-use crate::net::{Buffer, TimedTransport, Transport};
+use crate::net::{ReceiveBuffer, TimedTransport, Transport};
 
 /// The unread part of a request's content.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl UnreadContent {
 /// The request's end of a connection.
 pub(super) struct H1RequestBody<'c, T> {
     pub(super) wire: &'c mut TimedTransport<T>,
-    pub(super) input: &'c mut Buffer,
+    pub(super) input: &'c mut ReceiveBuffer,
     pub(super) remaining: &'c mut UnreadContent,
     /// Bytes of the request that were received, with its head.
     pub(super) received: &'c mut u64,
@@ -163,7 +163,7 @@ impl<T: Transport> H1RequestBody<'_, T> {
             return Poll::Ready(Err(BodyError::Closed));
         }
         while !self.interim.is_empty() {
-            let nothing = crate::net::Piece::Memory(b"");
+            let nothing = crate::net::ContentPiece::Memory(b"");
             match ready!(self.wire.poll_send(&self.interim, nothing, b"", context)) {
                 Ok(count) => drop(self.interim.drain(..count)),
                 Err(_) => {

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 use howdah_http::h1::{Framing, LAST_CHUNK, encode_chunk_size};
 
 use crate::body;
-use crate::net::{Piece, SendError, TimedTransport, Transport};
+use crate::net::{ContentPiece, SendError, TimedTransport, Transport};
 
 /// Content in memory up to this length is copied behind its head: one plain `write` is cheaper than
 /// gathering.
@@ -95,7 +95,7 @@ impl<T: Transport> body::Sink for H1Sink<'_, T> {
     #[inline]
     fn poll_send(
         &mut self,
-        piece: Piece<'_>,
+        piece: ContentPiece<'_>,
         is_last: bool,
         context: &mut Context<'_>,
     ) -> Poll<Result<usize, SendError>> {
@@ -103,7 +103,7 @@ impl<T: Transport> body::Sink for H1Sink<'_, T> {
         let all = piece.length();
         let piece = piece.first(self.chunk);
         let length = piece.length();
-        if let Piece::Memory(bytes) = piece
+        if let ContentPiece::Memory(bytes) = piece
             && bytes.len() <= COPIED
         {
             // Copied content is sent with the head, with the next content, or by `poll_finish`.
@@ -137,7 +137,8 @@ impl<T: Transport> body::Sink for H1Sink<'_, T> {
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         while self.sent < self.before.len() {
             let before = &self.before[self.sent..];
-            self.sent += ready!(self.wire.poll_send(before, Piece::Memory(b""), b"", context))?;
+            self.sent +=
+                ready!(self.wire.poll_send(before, ContentPiece::Memory(b""), b"", context))?;
         }
         self.before.clear();
         self.sent = 0;

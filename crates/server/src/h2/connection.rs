@@ -20,13 +20,13 @@ use ::h2::server::SendResponse;
 use ::h2::{Reason, RecvStream};
 use howdah_http::h2::{ExceededLimit, Refusals};
 
-use super::outbox::{Chunk, Outbox};
+use super::outbox::{H2Outbox, OutboxChunk};
 use super::settings::{builder, limits};
-use super::tasks::{self, Job};
-use super::wire::{Io, LINGER, Wire};
-use crate::front::Thread;
+use super::tasks::{self, RequestJob};
+use super::wire::{H2Wire, H2WireEnd, LINGER};
+use crate::front::FrontThread;
 use crate::log::Level;
-use crate::net::{Peer, TimedTransport, Transport, Watch, task_waker};
+use crate::net::{DeadlineWatch, Peer, TimedTransport, Transport, task_waker};
 use crate::observe::LIBRARY;
 use crate::streams::{OpenRequests, PriorityUpdates, TOO_MUCH};
 
@@ -36,10 +36,10 @@ const MOST_REFUSALS: u64 = 16;
 
 /// The state that the streams of a connection share.
 pub(super) struct H2Shared {
-    pub(super) thread: Rc<Thread>,
+    pub(super) thread: Rc<FrontThread>,
     /// The client, or the trusted proxy that the connection belongs to.
     pub(super) peer: Rc<Peer>,
-    pub(super) outbox: Rc<Outbox>,
+    pub(super) outbox: Rc<H2Outbox>,
     /// Bytes that the library holds for closed windows and of heads, in the client's account.
     held: Cell<usize>,
     /// Bytes of the large heads of responses that have ended and that the client may not have been
@@ -51,9 +51,9 @@ pub(super) struct H2Shared {
 
 /// One client's connection.
 struct H2Connection<T> {
-    frames: ::h2::server::Connection<Io<T>, Chunk>,
-    wire: Rc<RefCell<Wire<T>>>,
-    watch: Rc<Watch>,
+    frames: ::h2::server::Connection<H2WireEnd<T>, OutboxChunk>,
+    wire: Rc<RefCell<H2Wire<T>>>,
+    watch: Rc<DeadlineWatch>,
     shared: Rc<H2Shared>,
     served: u64,
     /// Requests that were refused because the connection drains, or the client has too many open,
@@ -82,7 +82,7 @@ enum H2Event {
 
 /// Serves one connection, whose client has chosen HTTP/2 before its first byte, to its end. The
 /// caller has counted the connection as its client's.
-pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Rc<Peer>) {
+pub(crate) async fn run<T: Transport>(thread: Rc<FrontThread>, transport: T, peer: Rc<Peer>) {
     let waker = task_waker().await;
     let timed = TimedTransport::new(transport, waker, thread.watches(), &thread.config().limits);
     timed.watch.set_client(thread.client_tag(&peer));
@@ -92,13 +92,13 @@ pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Rc
 /// Serves one connection to its end. `received` are the bytes that the client has sent so far. The
 /// caller has counted the connection as its client's.
 pub(crate) async fn serve<T: Transport>(
-    thread: Rc<Thread>,
+    thread: Rc<FrontThread>,
     timed: TimedTransport<T>,
     peer: Rc<Peer>,
     received: Vec<u8>,
 ) {
     let watch = Rc::clone(&timed.watch);
-    let wire = Rc::new(RefCell::new(Wire::new(timed, received, limits(&thread.config().http2))));
+    let wire = Rc::new(RefCell::new(H2Wire::new(timed, received, limits(&thread.config().http2))));
     let task = task_waker().await;
     let account = thread.client_streams(&peer);
     let shared = Rc::new(H2Shared {
@@ -157,17 +157,17 @@ pub(crate) async fn serve<T: Transport>(
 
 /// Exchanges the prefaces. `None`: the client sent none in time, or something else.
 async fn shake_hands<T: Transport>(
-    thread: &Thread,
-    wire: &Rc<RefCell<Wire<T>>>,
-    watch: &Watch,
-) -> Option<::h2::server::Connection<Io<T>, Chunk>> {
+    thread: &FrontThread,
+    wire: &Rc<RefCell<H2Wire<T>>>,
+    watch: &DeadlineWatch,
+) -> Option<::h2::server::Connection<H2WireEnd<T>, OutboxChunk>> {
     let limits = &thread.config().limits;
     let mut builder = builder(&thread.config().http2);
     if thread.shared.has_upstreams {
         // WebSockets (RFC 8441 §3).
         builder.enable_connect_protocol();
     }
-    let handshake = builder.handshake(Io(Rc::clone(wire)));
+    let handshake = builder.handshake(H2WireEnd(Rc::clone(wire)));
     let mut handshake = pin!(handshake);
     watch.arm(limits.head_timeout);
     poll_fn(|context| {
@@ -269,7 +269,11 @@ impl<T: Transport> H2Connection<T> {
     }
 
     /// Hands a request to a task, which serves it.
-    fn begin(&mut self, request: http::Request<RecvStream>, mut respond: SendResponse<Chunk>) {
+    fn begin(
+        &mut self,
+        request: http::Request<RecvStream>,
+        mut respond: SendResponse<OutboxChunk>,
+    ) {
         let id = respond.stream_id().as_u32();
         self.wire.borrow_mut().take_request(id);
         self.shared.updates.begin(id.into());
@@ -288,7 +292,7 @@ impl<T: Transport> H2Connection<T> {
         if self.served == self.shared.thread.config().limits.keep_alive_requests {
             self.drain();
         }
-        tasks::begin(Job {
+        tasks::begin(RequestJob {
             shared: Rc::clone(&self.shared),
             request,
             respond,
@@ -300,7 +304,7 @@ impl<T: Transport> H2Connection<T> {
 
     /// Refuses a request of a client that has as many open as it may have.
     #[cold]
-    fn refuse(&mut self, id: u32, mut respond: SendResponse<Chunk>) {
+    fn refuse(&mut self, id: u32, mut respond: SendResponse<OutboxChunk>) {
         self.shared.thread.counters().count_limit("http2", "client_memory");
         let why = "the client has as many requests open as `client_memory` allows";
         self.shared.say(&format!("HTTP/2 request refused: {why}"));
@@ -434,7 +438,7 @@ impl H2Shared {
 
     fn say_exceeded(&self, key: &str) {
         let what = match key {
-            LIBRARY => "makes much work for nothing".to_owned(),
+            LIBRARY => "sends too many frames that have no effect".to_owned(),
             key => format!("goes beyond `{key}` of [http2]"),
         };
         self.say(&format!("HTTP/2 connection closed: the client {what}"));

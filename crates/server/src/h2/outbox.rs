@@ -28,7 +28,7 @@ const SPARE_BYTES: usize = 4 * CHUNK;
 
 /// The outbox of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Outbox {
+pub(super) struct H2Outbox {
     /// Bytes that the crate holds and is about to send.
     held: Cell<usize>,
     /// Bytes that the crate holds for windows that the client has closed.
@@ -54,16 +54,16 @@ struct WaitingSink {
 
 /// A piece of content that the crate holds.
 #[derive(Debug)]
-pub(super) struct Chunk {
+pub(super) struct OutboxChunk {
     bytes: Vec<u8>,
     /// Bytes that were sent.
     sent: usize,
     /// The outbox's `round` when the crate got the chunk.
     round: u64,
-    outbox: Rc<Outbox>,
+    outbox: Rc<H2Outbox>,
 }
 
-impl Outbox {
+impl H2Outbox {
     /// Waits for the turn of the sink at `place`. Ready: the sink may hand over a chunk now.
     pub(super) fn poll_turn(&self, place: &mut SinkPlace, context: &mut Context<'_>) -> Poll<()> {
         let mut waiting = self.waiting.borrow_mut();
@@ -151,10 +151,10 @@ impl Outbox {
     }
 
     /// Makes a chunk of `bytes`, which the crate holds from now on.
-    pub(super) fn chunk(self: &Rc<Outbox>, bytes: Vec<u8>) -> Chunk {
+    pub(super) fn chunk(self: &Rc<H2Outbox>, bytes: Vec<u8>) -> OutboxChunk {
         self.held.set(self.held.get() + bytes.len());
         let round = self.round.get();
-        Chunk {
+        OutboxChunk {
             bytes,
             sent: 0,
             round,
@@ -189,7 +189,7 @@ impl Outbox {
     }
 }
 
-impl Buf for Chunk {
+impl Buf for OutboxChunk {
     fn remaining(&self) -> usize {
         self.bytes.len() - self.sent
     }
@@ -204,7 +204,7 @@ impl Buf for Chunk {
     }
 }
 
-impl Drop for Chunk {
+impl Drop for OutboxChunk {
     fn drop(&mut self) {
         let outbox = &self.outbox;
         let place = match self.round == outbox.round.get() {
@@ -231,7 +231,7 @@ mod tests {
     /// Lets `places` send `count` chunks as they get their turns, one chunk leaving the crate at a
     /// time. Returns the streams in the order of their chunks.
     fn order(places: &mut [SinkPlace], count: usize) -> Vec<u64> {
-        let outbox = Rc::new(Outbox::default());
+        let outbox = Rc::new(H2Outbox::default());
         let mut context = Context::from_waker(Waker::noop());
         // The crate holds as much as it may.
         let mut held = vec![outbox.chunk(vec![0; MOST])];
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn content_without_a_window_is_set_aside_up_to_a_limit() {
-        let outbox = Rc::new(Outbox::default());
+        let outbox = Rc::new(H2Outbox::default());
         let mut context = Context::from_waker(Waker::noop());
         let mut other = place(3, 3, true);
         let mut held = Vec::new();
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn the_memory_of_chunks_is_kept_up_to_a_limit() {
-        let outbox = Rc::new(Outbox::default());
+        let outbox = Rc::new(H2Outbox::default());
         let kept = || -> (usize, usize) {
             let spare = outbox.spare.borrow();
             assert_eq!(spare.iter().map(Vec::capacity).sum::<usize>(), outbox.spare_bytes.get());
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn one_that_leaves_lets_the_next_go() {
-        let outbox = Rc::new(Outbox::default());
+        let outbox = Rc::new(H2Outbox::default());
         let mut context = Context::from_waker(Waker::noop());
         let held = outbox.chunk(vec![0; MOST]);
         let (mut urgent, mut usual) = (place(3, 0, false), place(1, 3, false));

@@ -7,17 +7,17 @@ use std::task::{Context, Poll, ready};
 use ::h2::{Reason, SendStream};
 
 use super::connection::H2Shared;
-use super::outbox::{CHUNK, Chunk, Outbox};
+use super::outbox::{CHUNK, H2Outbox, OutboxChunk};
 use crate::body;
-use crate::net::{ConnectionError, Piece, SendError};
+use crate::net::{ConnectionError, ContentPiece, SendError};
 use crate::streams::{
     Pace, PriorityUpdates, ResetCause, ResponsePriority, SinkPlace, StreamSink, trailer_map,
 };
 
 /// A response that is being sent.
 pub(super) struct H2Sink<'s> {
-    outbox: &'s Rc<Outbox>,
-    stream: RefCell<SendStream<Chunk>>,
+    outbox: &'s Rc<H2Outbox>,
+    stream: RefCell<SendStream<OutboxChunk>>,
     place: SinkPlace,
     priority: ResponsePriority,
     updates: &'s PriorityUpdates,
@@ -35,7 +35,7 @@ impl<'s> H2Sink<'s> {
     /// The sink of a response whose head was sent. `has_ended`: nothing follows the head.
     pub(super) fn new(
         shared: &'s H2Shared,
-        (id, stream): (u64, SendStream<Chunk>),
+        (id, stream): (u64, SendStream<OutboxChunk>),
         priority: ResponsePriority,
         has_ended: bool,
     ) -> H2Sink<'s> {
@@ -149,7 +149,7 @@ impl body::Sink for H2Sink<'_> {
 
     fn poll_send(
         &mut self,
-        piece: Piece<'_>,
+        piece: ContentPiece<'_>,
         is_last: bool,
         context: &mut Context<'_>,
     ) -> Poll<Result<usize, SendError>> {

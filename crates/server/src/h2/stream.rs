@@ -12,9 +12,9 @@ use http::request::Parts;
 use http::{Request, Response};
 
 use super::connection::H2Shared;
-use super::outbox::Chunk;
+use super::outbox::OutboxChunk;
 use super::sink::H2Sink;
-use crate::front::{ArrivingRequest, Thread};
+use crate::front::{ArrivingRequest, FrontThread};
 use crate::net::Peer;
 use crate::streams::{self, ResponsePriority, StreamContent, StreamGone};
 
@@ -22,7 +22,7 @@ use crate::streams::{self, ResponsePriority, StreamContent, StreamGone};
 pub(super) async fn serve(
     shared: &H2Shared,
     (request, arriving): (Request<RecvStream>, ArrivingRequest),
-    respond: SendResponse<Chunk>,
+    respond: SendResponse<OutboxChunk>,
     is_early: bool,
 ) {
     let (parts, content) = request.into_parts();
@@ -42,7 +42,7 @@ struct H2Stream<'c> {
     shared: &'c H2Shared,
     /// The number of the stream. The crate takes a lock to tell it.
     id: u64,
-    respond: RefCell<SendResponse<Chunk>>,
+    respond: RefCell<SendResponse<OutboxChunk>>,
     /// The request came in early data.
     is_early: bool,
 }
@@ -55,7 +55,7 @@ impl<'c> streams::Stream for H2Stream<'c> {
     where
         'c: 's;
 
-    fn thread(&self) -> &Rc<Thread> {
+    fn thread(&self) -> &Rc<FrontThread> {
         &self.shared.thread
     }
 

@@ -13,16 +13,16 @@ use ::h2::server::SendResponse;
 use http::Request;
 
 use super::connection::H2Shared;
-use super::outbox::Chunk;
+use super::outbox::OutboxChunk;
 use super::stream;
 use crate::front::ArrivingRequest;
 use crate::streams::OpenRequest;
 
 /// A request that a task serves.
-pub(super) struct Job {
+pub(super) struct RequestJob {
     pub(super) shared: Rc<H2Shared>,
     pub(super) request: Request<RecvStream>,
-    pub(super) respond: SendResponse<Chunk>,
+    pub(super) respond: SendResponse<OutboxChunk>,
     /// The request came in early data.
     pub(super) is_early: bool,
     pub(super) arriving: ArrivingRequest,
@@ -31,8 +31,8 @@ pub(super) struct Job {
 
 /// The place where a task without a request gets the next one.
 #[derive(Default)]
-struct Seat {
-    job: RefCell<Option<Job>>,
+struct TaskSeat {
+    job: RefCell<Option<RequestJob>>,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -41,11 +41,11 @@ const MOST_WAITING: usize = 64;
 
 thread_local! {
     /// The seats of the tasks that wait. A seat ends with its task.
-    static WAITING: RefCell<Vec<Weak<Seat>>> = const { RefCell::new(Vec::new()) };
+    static WAITING: RefCell<Vec<Weak<TaskSeat>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Hands the request to a task, which serves it.
-pub(super) fn begin(job: Job) {
+pub(super) fn begin(job: RequestJob) {
     let waiting = WAITING.with_borrow_mut(Vec::pop);
     match waiting.and_then(|seat| seat.upgrade()) {
         Some(seat) => seat.give(job),
@@ -54,10 +54,10 @@ pub(super) fn begin(job: Job) {
     }
 }
 
-async fn run(mut job: Job) {
-    let seat = Rc::new(Seat::default());
+async fn run(mut job: RequestJob) {
+    let seat = Rc::new(TaskSeat::default());
     loop {
-        let Job {
+        let RequestJob {
             shared,
             request,
             respond,
@@ -82,13 +82,13 @@ async fn run(mut job: Job) {
     }
 }
 
-impl Seat {
-    fn give(&self, job: Job) {
+impl TaskSeat {
+    fn give(&self, job: RequestJob) {
         *self.job.borrow_mut() = Some(job);
         self.waker.borrow().iter().for_each(Waker::wake_by_ref);
     }
 
-    fn poll_job(&self, context: &Context<'_>) -> Poll<Job> {
+    fn poll_job(&self, context: &Context<'_>) -> Poll<RequestJob> {
         match self.job.borrow_mut().take() {
             Some(job) => Poll::Ready(job),
             None => {

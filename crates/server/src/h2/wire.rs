@@ -14,7 +14,7 @@ use howdah_http::h2::{ExceededLimit, FrameLimits, FrameMeter, RefusalMeter, Refu
 use howdah_http::priority::PriorityUpdate;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::net::{ConnectionError, Piece, SendError, TimedTransport, Transport};
+use crate::net::{ConnectionError, ContentPiece, SendError, TimedTransport, Transport};
 
 /// Bytes of frames that wait for the transport before further ones wait in the crate.
 const ROOM: usize = 64 * 1024;
@@ -25,7 +25,7 @@ pub(super) const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 1 << 20;
 
 /// A connection's transport with its buffers.
-pub(super) struct Wire<T> {
+pub(super) struct H2Wire<T> {
     timed: TimedTransport<T>,
     /// Bytes that were received before the connection was one of HTTP/2.
     received: Vec<u8>,
@@ -52,12 +52,16 @@ pub(super) struct Wire<T> {
 }
 
 /// The crate's end of a wire.
-pub(super) struct Io<T>(pub(super) Rc<RefCell<Wire<T>>>);
+pub(super) struct H2WireEnd<T>(pub(super) Rc<RefCell<H2Wire<T>>>);
 
-impl<T: Transport> Wire<T> {
+impl<T: Transport> H2Wire<T> {
     /// The wire of a connection that has sent `received` so far.
-    pub(super) fn new(timed: TimedTransport<T>, received: Vec<u8>, limits: FrameLimits) -> Wire<T> {
-        Wire {
+    pub(super) fn new(
+        timed: TimedTransport<T>,
+        received: Vec<u8>,
+        limits: FrameLimits,
+    ) -> H2Wire<T> {
+        H2Wire {
             timed,
             received,
             output: Vec::new(),
@@ -85,7 +89,8 @@ impl<T: Transport> Wire<T> {
         self.timed.transport.is_early()
     }
 
-    /// Returns the limit that the client has exceeded. From then on nothing is read.
+    /// Returns the limit that the client has exceeded. From then on nothing is read. `None`: it has
+    /// exceeded none.
     pub(super) fn excess(&self) -> Option<ExceededLimit> {
         self.excess
     }
@@ -166,7 +171,7 @@ impl<T: Transport> Wire<T> {
 
     fn poll_write_once(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
         let waiting = &self.output[self.taken..];
-        let nothing = Piece::Memory(b"");
+        let nothing = ContentPiece::Memory(b"");
         let count = match ready!(self.timed.poll_send(waiting, nothing, b"", context)) {
             Ok(count) => count,
             Err(SendError::Connection(error)) => {
@@ -253,7 +258,7 @@ impl<T: Transport> Wire<T> {
     }
 }
 
-impl<T: Transport> AsyncRead for Io<T> {
+impl<T: Transport> AsyncRead for H2WireEnd<T> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -263,7 +268,7 @@ impl<T: Transport> AsyncRead for Io<T> {
     }
 }
 
-impl<T: Transport> AsyncWrite for Io<T> {
+impl<T: Transport> AsyncWrite for H2WireEnd<T> {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -383,7 +388,7 @@ mod tests {
         let timed = TimedTransport::new(transport, waker, &watches, &config.limits);
         let watch = Rc::clone(&timed.watch);
         let limits = super::super::settings::limits(&config.http2);
-        let mut wire = Wire::new(timed, Vec::new(), limits);
+        let mut wire = H2Wire::new(timed, Vec::new(), limits);
         let mut context = Context::from_waker(Waker::noop());
         room.set(300);
         wire.output.resize(1000, 7);

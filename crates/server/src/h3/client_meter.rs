@@ -68,7 +68,7 @@ impl ClientMeter {
         }
     }
 
-    /// The limit that the client has exceeded.
+    /// The limit that the client has exceeded. `None`: it has exceeded none.
     pub(super) fn excess(&self) -> Option<ClientExcess> {
         self.excess.get()
     }

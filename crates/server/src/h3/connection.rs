@@ -23,10 +23,10 @@ use quinn::VarInt;
 
 use super::client_meter::{ClientExcess, ClientMeter};
 use super::stream;
-use super::transport::{Newest, QuicTransport, TransportFacts};
-use crate::front::Thread;
+use super::transport::{NewestRequest, QuicTransport, TransportFacts};
+use crate::front::FrontThread;
 use crate::log::Level;
-use crate::net::{Peer, Watch, task_waker};
+use crate::net::{DeadlineWatch, Peer, task_waker};
 use crate::streams::{OpenRequests, TOO_MUCH};
 
 /// The largest `header_list`. The library has no room for more fields than fit into 768 KiB, and
@@ -41,7 +41,7 @@ const LAST_TURNS: u32 = 4;
 
 /// The state that the streams of a connection share.
 pub(super) struct H3Shared {
-    pub(super) thread: Rc<Thread>,
+    pub(super) thread: Rc<FrontThread>,
     /// The client, or the trusted proxy that the connection belongs to, at the address that it
     /// began with. A packet may bear a new one that is not true, and the library does not tell when
     /// it is proven.
@@ -56,7 +56,7 @@ pub(super) struct H3Shared {
 /// One client's connection.
 struct H3Connection {
     frames: server::Connection<QuicTransport, Bytes>,
-    watch: Rc<Watch>,
+    watch: Rc<DeadlineWatch>,
     shared: Rc<H3Shared>,
     served: u64,
     state: H3Event,
@@ -87,7 +87,7 @@ enum ConnectionEnd {
 }
 
 /// Serves a connection to its end. The caller has counted the connection as its client's.
-pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer: Peer) {
+pub(crate) async fn run(thread: Rc<FrontThread>, connection: quinn::Connection, peer: Peer) {
     let task = task_waker().await;
     let watch = thread.watches().add(task.clone());
     watch.set_client(thread.client_tag(&peer));
@@ -158,9 +158,9 @@ pub(crate) async fn run(thread: Rc<Thread>, connection: quinn::Connection, peer:
 
 /// Opens the control streams, for at most `head_timeout`.
 async fn begin(
-    thread: &Thread,
+    thread: &FrontThread,
     transport: QuicTransport,
-    watch: &Watch,
+    watch: &DeadlineWatch,
 ) -> Option<Result<server::Connection<QuicTransport, Bytes>, ConnectionError>> {
     let mut builder = server::builder();
     builder
@@ -243,7 +243,7 @@ impl H3Connection {
     }
 
     /// Begins a request's task.
-    fn begin_request(&mut self, request: stream::Unread) {
+    fn begin_request(&mut self, request: stream::UnreadRequest) {
         let Some(newest) = self.shared.accepted.take_newest() else {
             return;
         };
@@ -293,7 +293,7 @@ impl H3Connection {
     }
 }
 
-fn limits_streams(thread: &Thread) -> usize {
+fn limits_streams(thread: &FrontThread) -> usize {
     usize::try_from(thread.config().http3.streams).unwrap_or(usize::MAX)
 }
 
@@ -308,7 +308,7 @@ impl H3Shared {
 
     /// Refuses a request of a client that has as many open as it may have.
     #[cold]
-    fn refuse(&self, request: &Newest) {
+    fn refuse(&self, request: &NewestRequest) {
         self.thread.counters().count_limit("http3", "client_memory");
         let why = "the client has as many requests open as `client_memory` allows";
         self.say(&format!("HTTP/3 request refused: {why}"));

@@ -6,20 +6,20 @@ use ::h3::error::Code;
 use bytes::Bytes;
 use howdah_http::h3::has_pseudo_field;
 
-use super::outgoing::Outgoing;
+use super::outgoing::OutgoingStream;
 use super::stream_frames::{StreamFrames, StreamPart};
 use crate::streams::{StreamContent, StreamGone};
 
 /// The client's side of a stream, from the end of the request's head on.
 pub(super) struct ReceivedStream {
     frames: StreamFrames,
-    outgoing: Outgoing,
+    outgoing: OutgoingStream,
     /// The content that came with the head, or how the content has ended.
     next: Option<Result<Option<Bytes>, StreamGone>>,
 }
 
 impl ReceivedStream {
-    pub(super) fn new(frames: StreamFrames, outgoing: Outgoing) -> ReceivedStream {
+    pub(super) fn new(frames: StreamFrames, outgoing: OutgoingStream) -> ReceivedStream {
         ReceivedStream { frames, outgoing, next: None }
     }
 

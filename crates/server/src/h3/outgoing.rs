@@ -25,7 +25,7 @@ use crate::streams::{ResponsePriority, SinkPlace};
 
 /// A handle of our side of a stream.
 #[derive(Clone)]
-pub(super) struct Outgoing(Rc<RefCell<OutgoingState>>);
+pub(super) struct OutgoingStream(Rc<RefCell<OutgoingState>>);
 
 struct OutgoingState {
     stream: SendStream,
@@ -57,14 +57,14 @@ struct StreamOrder {
 
 type StreamEnd = Pin<Box<dyn Future<Output = Result<Option<VarInt>, StoppedError>>>>;
 
-impl Outgoing {
+impl OutgoingStream {
     /// The side of a stream beside requests.
-    pub(super) fn beside(stream: SendStream) -> Outgoing {
-        Outgoing::new(stream, None)
+    pub(super) fn beside(stream: SendStream) -> OutgoingStream {
+        OutgoingStream::new(stream, None)
     }
 
     /// The side of a request's stream, which writes when its turn has come.
-    pub(super) fn of_request(stream: SendStream, turns: &Rc<WriteTurns>) -> Outgoing {
+    pub(super) fn of_request(stream: SendStream, turns: &Rc<WriteTurns>) -> OutgoingStream {
         let order = StreamOrder {
             turns: Rc::clone(turns),
             place: SinkPlace::new(stream.id().index(), Priority::UNSAID),
@@ -73,11 +73,11 @@ impl Outgoing {
             signal: None,
             is_outrun: false,
         };
-        Outgoing::new(stream, Some(order))
+        OutgoingStream::new(stream, Some(order))
     }
 
-    fn new(stream: SendStream, order: Option<StreamOrder>) -> Outgoing {
-        Outgoing(Rc::new(RefCell::new(OutgoingState {
+    fn new(stream: SendStream, order: Option<StreamOrder>) -> OutgoingStream {
+        OutgoingStream(Rc::new(RefCell::new(OutgoingState {
             stream,
             waiting: VecDeque::new(),
             order,
@@ -97,7 +97,7 @@ impl Outgoing {
         self.0.borrow().stream.id().index()
     }
 
-    /// Takes a frame. [`poll_written`](Outgoing::poll_written) writes it.
+    /// Takes a frame. [`poll_written`](OutgoingStream::poll_written) writes it.
     pub(super) fn push(&self, frame: WriteBuf<Bytes>) {
         self.0.borrow_mut().waiting.push_back(frame);
     }
@@ -111,7 +111,7 @@ impl Outgoing {
         context: &mut Context<'_>,
     ) -> Poll<Result<(), StreamErrorIncoming>> {
         let OutgoingState { stream, waiting, order, .. } = &mut *self.0.borrow_mut();
-        let mut frames = Frames { stream, waiting };
+        let mut frames = WaitingFrames { stream, waiting };
         match order {
             _ if frames.waiting.is_empty() => Poll::Ready(Ok(())),
             None => frames.poll_write(context).1,
@@ -139,7 +139,7 @@ impl Outgoing {
         order.as_mut().is_some_and(|order| std::mem::take(&mut order.is_outrun))
     }
 
-    /// Waits as [`poll_written`](Outgoing::poll_written), then ends the stream.
+    /// Waits as [`poll_written`](OutgoingStream::poll_written), then ends the stream.
     ///
     /// # Errors
     /// The stream or the connection has ended.
@@ -207,12 +207,12 @@ impl OutgoingState {
 }
 
 /// The frames of a stream that wait to be written.
-struct Frames<'s> {
+struct WaitingFrames<'s> {
     stream: &'s mut SendStream,
     waiting: &'s mut VecDeque<WriteBuf<Bytes>>,
 }
 
-impl Frames<'_> {
+impl WaitingFrames<'_> {
     /// Writes them as far as QUIC has room. Returns whether anything was written, and how it ended.
     fn poll_write(
         &mut self,
@@ -252,7 +252,7 @@ impl StreamOrder {
     /// Writes `frames` if the turn of the stream has come.
     fn poll_write(
         &mut self,
-        frames: &mut Frames<'_>,
+        frames: &mut WaitingFrames<'_>,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), StreamErrorIncoming>> {
         if self.followed != self.turns.updates.count() {

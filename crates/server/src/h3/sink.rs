@@ -13,9 +13,9 @@ use ::h3::server::RequestStream;
 use bytes::Bytes;
 
 use super::connection::H3Shared;
-use super::outgoing::Outgoing;
+use super::outgoing::OutgoingStream;
 use crate::body;
-use crate::net::{ConnectionError, HeldMemory, Piece, SendError};
+use crate::net::{ConnectionError, ContentPiece, HeldMemory, SendError};
 use crate::streams::{Pace, ResetCause, StreamSink, trailer_map};
 
 /// Bytes of a DATA frame.
@@ -26,8 +26,8 @@ const SMALL_CHUNK: usize = 4 * 1024;
 /// A response that is being sent.
 pub(super) struct H3Sink<'s> {
     shared: &'s H3Shared,
-    stream: &'s RefCell<RequestStream<Outgoing, Bytes>>,
-    outgoing: &'s Outgoing,
+    stream: &'s RefCell<RequestStream<OutgoingStream, Bytes>>,
+    outgoing: &'s OutgoingStream,
     pace: Pace<'s>,
     /// The frame that QUIC has not taken completely, in the client's account.
     held: HeldMemory<'s>,
@@ -40,8 +40,8 @@ impl<'s> H3Sink<'s> {
     /// The sink of a response whose head was sent.
     pub(super) fn new(
         shared: &'s H3Shared,
-        stream: &'s RefCell<RequestStream<Outgoing, Bytes>>,
-        outgoing: &'s Outgoing,
+        stream: &'s RefCell<RequestStream<OutgoingStream, Bytes>>,
+        outgoing: &'s OutgoingStream,
     ) -> H3Sink<'s> {
         H3Sink {
             shared,
@@ -87,7 +87,7 @@ impl<'s> H3Sink<'s> {
 impl body::Sink for H3Sink<'_> {
     fn poll_send(
         &mut self,
-        piece: Piece<'_>,
+        piece: ContentPiece<'_>,
         _: bool,
         context: &mut Context<'_>,
     ) -> Poll<Result<usize, SendError>> {

@@ -16,21 +16,21 @@ use http::request::Parts;
 
 use super::connection::H3Shared;
 use super::content::ReceivedStream;
-use super::outgoing::Outgoing;
+use super::outgoing::OutgoingStream;
 use super::sink::H3Sink;
-use super::transport::{Newest, QuicStream as Streams, QuicTransport};
-use crate::front::{ArrivingRequest, Thread};
+use super::transport::{NewestRequest, QuicStream as Streams, QuicTransport};
+use crate::front::{ArrivingRequest, FrontThread};
 use crate::net::Peer;
 use crate::streams::{self, ResponsePriority, StreamGone};
 
 /// A request whose head has not been read.
-pub(super) type Unread = RequestResolver<QuicTransport, Bytes>;
+pub(super) type UnreadRequest = RequestResolver<QuicTransport, Bytes>;
 
 /// Serves a request of the connection, until the client has the whole response.
 pub(super) async fn serve(
     shared: &H3Shared,
-    (request, arriving): (Unread, ArrivingRequest),
-    Newest { outgoing, frames, is_early }: Newest,
+    (request, arriving): (UnreadRequest, ArrivingRequest),
+    NewestRequest { outgoing, frames, is_early }: NewestRequest,
 ) {
     let (parts, stream) = match read_head(shared, request).await {
         ReadHead::Read(read) => *read,
@@ -74,7 +74,7 @@ enum ReadHead {
 }
 
 /// Reads the head of a request, for at most `head_timeout`.
-async fn read_head(shared: &H3Shared, request: Unread) -> ReadHead {
+async fn read_head(shared: &H3Shared, request: UnreadRequest) -> ReadHead {
     let thread = &shared.thread;
     let resolved = request.resolve_request();
     match within(thread, thread.config().limits.head_timeout, resolved).await {
@@ -90,7 +90,7 @@ async fn read_head(shared: &H3Shared, request: Unread) -> ReadHead {
 
 /// Waits until the client has the whole response, for at most `send_timeout`: the end of the
 /// connection would take it away.
-async fn confirm(shared: &H3Shared, outgoing: &Outgoing) {
+async fn confirm(shared: &H3Shared, outgoing: &OutgoingStream) {
     let thread = &shared.thread;
     let is_broken = outgoing.is_broken();
     let confirmed = poll_fn(|context| outgoing.poll_confirmed(context));
@@ -102,7 +102,11 @@ async fn confirm(shared: &H3Shared, outgoing: &Outgoing) {
 }
 
 /// Waits for `work`, for at most that time.
-async fn within<T>(thread: &Thread, most: Duration, work: impl Future<Output = T>) -> Option<T> {
+async fn within<T>(
+    thread: &FrontThread,
+    most: Duration,
+    work: impl Future<Output = T>,
+) -> Option<T> {
     let mut work = pin!(work);
     let mut watch = None;
     poll_fn(|context| match work.as_mut().poll(context) {
@@ -125,8 +129,8 @@ async fn within<T>(thread: &Thread, most: Duration, work: impl Future<Output = T
 /// The server's side of a stream.
 struct H3Stream<'c> {
     shared: &'c H3Shared,
-    respond: RefCell<RequestStream<Outgoing, Bytes>>,
-    outgoing: Outgoing,
+    respond: RefCell<RequestStream<OutgoingStream, Bytes>>,
+    outgoing: OutgoingStream,
     /// The task of the request.
     task: Waker,
     /// The request is an extended CONNECT for a WebSocket (RFC 9220).
@@ -155,7 +159,7 @@ impl<'c> streams::Stream for H3Stream<'c> {
     where
         'c: 's;
 
-    fn thread(&self) -> &Rc<Thread> {
+    fn thread(&self) -> &Rc<FrontThread> {
         &self.shared.thread
     }
 

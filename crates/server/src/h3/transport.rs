@@ -18,7 +18,7 @@ use howdah_http::priority::PriorityUpdate;
 use quinn::{ConnectionError, ReadError, VarInt};
 
 use super::client_meter::ClientMeter;
-use super::outgoing::Outgoing;
+use super::outgoing::OutgoingStream;
 use super::stream_frames::StreamFrames;
 use super::write_turns::WriteTurns;
 use crate::streams::TooManyUpdates;
@@ -49,7 +49,7 @@ pub(super) struct TransportFacts {
     /// The connection's task.
     pub(super) task: Waker,
     /// The parts of the request that was accepted last.
-    newest: RefCell<Option<Newest>>,
+    newest: RefCell<Option<NewestRequest>>,
     /// Streams from this number on are refused: the client sends their requests elsewhere.
     end: Cell<u64>,
     /// The number of the stream that was accepted last.
@@ -57,9 +57,9 @@ pub(super) struct TransportFacts {
 }
 
 /// The facts about a request that the transport knows beside the crate.
-pub(super) struct Newest {
+pub(super) struct NewestRequest {
     /// Our side of the stream.
-    pub(super) outgoing: Outgoing,
+    pub(super) outgoing: OutgoingStream,
     /// The client's side.
     pub(super) frames: StreamFrames,
     /// The stream came in early data.
@@ -80,8 +80,9 @@ impl TransportFacts {
         }
     }
 
-    /// Takes what belongs to the request that was accepted last.
-    pub(super) fn take_newest(&self) -> Option<Newest> {
+    /// Takes the parts of the request that was accepted last. `None`: they were taken before, or no
+    /// request was accepted.
+    pub(super) fn take_newest(&self) -> Option<NewestRequest> {
         self.newest.borrow_mut().take()
     }
 
@@ -90,7 +91,8 @@ impl TransportFacts {
         self.violation.set(Some(code));
     }
 
-    /// The code with which the connection has to end, because of a mistake in a request.
+    /// The code with which the connection has to end, because of a mistake in a request. `None`:
+    /// there was no mistake.
     pub(super) fn violation(&self) -> Option<Code> {
         self.violation.get()
     }
@@ -149,13 +151,13 @@ fn poll_in_place<T>(
 }
 
 impl quic::Connection<Bytes> for QuicTransport {
-    type RecvStream = Incoming;
-    type OpenStreams = Opener;
+    type RecvStream = IncomingStream;
+    type OpenStreams = StreamOpener;
 
     fn poll_accept_recv(
         &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Incoming, ConnectionErrorIncoming>> {
+    ) -> Poll<Result<IncomingStream, ConnectionErrorIncoming>> {
         let connection = &self.connection;
         let make = || -> WaitingFor<_> {
             let connection = connection.clone();
@@ -165,7 +167,7 @@ impl quic::Connection<Bytes> for QuicTransport {
         let shared = Rc::clone(&self.shared);
         shared.meter.count_control(STREAM_COST);
         let frames = ControlFrames::default();
-        Poll::Ready(Ok(Incoming::Beside { stream, frames, shared }))
+        Poll::Ready(Ok(IncomingStream::Beside { stream, frames, shared }))
     }
 
     fn poll_accept_bidi(
@@ -180,7 +182,7 @@ impl quic::Connection<Bytes> for QuicTransport {
             };
             let (send, mut stream) = ready!(poll_in_place(&mut self.accepting, make, context))?;
             let (outgoing, index) =
-                (Outgoing::of_request(send, &self.shared.turns), stream.id().index());
+                (OutgoingStream::of_request(send, &self.shared.turns), stream.id().index());
             if index >= self.shared.end.get() {
                 outgoing.reset(Code::H3_REQUEST_REJECTED);
                 let _ = stream.stop(code(Code::H3_REQUEST_REJECTED.value()));
@@ -190,24 +192,24 @@ impl quic::Connection<Bytes> for QuicTransport {
             self.shared.turns.updates.begin(index);
             let is_early = stream.is_0rtt();
             let frames = StreamFrames::new(stream, &self.shared);
-            *self.shared.newest.borrow_mut() = Some(Newest {
+            *self.shared.newest.borrow_mut() = Some(NewestRequest {
                 outgoing: outgoing.clone(),
                 frames: frames.clone(),
                 is_early,
             });
-            let incoming = Incoming::Request(frames);
+            let incoming = IncomingStream::Request(frames);
             return Poll::Ready(Ok(QuicStream { outgoing, incoming }));
         }
     }
 
-    fn opener(&self) -> Opener {
-        Opener
+    fn opener(&self) -> StreamOpener {
+        StreamOpener
     }
 }
 
 impl quic::OpenStreams<Bytes> for QuicTransport {
     type BidiStream = QuicStream;
-    type SendStream = Outgoing;
+    type SendStream = OutgoingStream;
 
     fn poll_open_bidi(
         &mut self,
@@ -219,14 +221,14 @@ impl quic::OpenStreams<Bytes> for QuicTransport {
     fn poll_open_send(
         &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Outgoing, StreamErrorIncoming>> {
+    ) -> Poll<Result<OutgoingStream, StreamErrorIncoming>> {
         let connection = &self.connection;
         let make = || -> WaitingFor<_> {
             let connection = connection.clone();
             Box::pin(async move { connection.open_uni().await })
         };
         let opened = ready!(poll_in_place(&mut self.opening, make, context));
-        Poll::Ready(opened.map(Outgoing::beside).map_err(|connection_error| {
+        Poll::Ready(opened.map(OutgoingStream::beside).map_err(|connection_error| {
             StreamErrorIncoming::ConnectionErrorIncoming { connection_error }
         }))
     }
@@ -237,11 +239,11 @@ impl quic::OpenStreams<Bytes> for QuicTransport {
 }
 
 /// A server opens no streams for requests.
-pub(super) struct Opener;
+pub(super) struct StreamOpener;
 
-impl quic::OpenStreams<Bytes> for Opener {
+impl quic::OpenStreams<Bytes> for StreamOpener {
     type BidiStream = QuicStream;
-    type SendStream = Outgoing;
+    type SendStream = OutgoingStream;
 
     fn poll_open_bidi(
         &mut self,
@@ -253,7 +255,7 @@ impl quic::OpenStreams<Bytes> for Opener {
     fn poll_open_send(
         &mut self,
         _: &mut Context<'_>,
-    ) -> Poll<Result<Outgoing, StreamErrorIncoming>> {
+    ) -> Poll<Result<OutgoingStream, StreamErrorIncoming>> {
         Poll::Ready(Err(no_such_stream()))
     }
 
@@ -262,15 +264,15 @@ impl quic::OpenStreams<Bytes> for Opener {
 
 /// Both sides of a request's stream.
 pub(super) struct QuicStream {
-    outgoing: Outgoing,
-    incoming: Incoming,
+    outgoing: OutgoingStream,
+    incoming: IncomingStream,
 }
 
 impl quic::BidiStream<Bytes> for QuicStream {
-    type SendStream = Outgoing;
-    type RecvStream = Incoming;
+    type SendStream = OutgoingStream;
+    type RecvStream = IncomingStream;
 
-    fn split(self) -> (Outgoing, Incoming) {
+    fn split(self) -> (OutgoingStream, IncomingStream) {
         (self.outgoing, self.incoming)
     }
 }
@@ -298,7 +300,7 @@ impl quic::SendStream<Bytes> for QuicStream {
     }
 }
 
-impl quic::SendStream<Bytes> for Outgoing {
+impl quic::SendStream<Bytes> for OutgoingStream {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
         self.poll_written(context)
     }
@@ -313,7 +315,7 @@ impl quic::SendStream<Bytes> for Outgoing {
     }
 
     fn reset(&mut self, code: u64) {
-        Outgoing::reset(self, Code::from(code));
+        OutgoingStream::reset(self, Code::from(code));
     }
 
     fn send_id(&self) -> StreamId {
@@ -341,7 +343,7 @@ impl quic::RecvStream for QuicStream {
 }
 
 /// The client's side of a stream.
-pub(super) enum Incoming {
+pub(super) enum IncomingStream {
     /// The crate gets the head alone.
     Request(StreamFrames),
     /// A stream beside requests.
@@ -353,7 +355,7 @@ pub(super) enum Incoming {
     },
 }
 
-impl quic::RecvStream for Incoming {
+impl quic::RecvStream for IncomingStream {
     type Buf = Bytes;
 
     fn poll_data(
@@ -361,8 +363,8 @@ impl quic::RecvStream for Incoming {
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
         let (stream, frames, shared) = match self {
-            Incoming::Request(frames) => return frames.poll_head(context),
-            Incoming::Beside { stream, frames, shared } => (stream, frames, shared),
+            IncomingStream::Request(frames) => return frames.poll_head(context),
+            IncomingStream::Beside { stream, frames, shared } => (stream, frames, shared),
         };
         let chunk = ready!(pin!(stream.read_chunk(READ, true)).poll(context));
         let Some(chunk) = chunk.map_err(read_error)? else {
@@ -378,8 +380,8 @@ impl quic::RecvStream for Incoming {
 
     fn stop_sending(&mut self, with: u64) {
         match self {
-            Incoming::Request(frames) => frames.stop(Code::from(with)),
-            Incoming::Beside { stream, .. } => {
+            IncomingStream::Request(frames) => frames.stop(Code::from(with)),
+            IncomingStream::Beside { stream, .. } => {
                 // It fails for a stream that has ended.
                 let _ = stream.stop(code(with));
             }
@@ -388,8 +390,8 @@ impl quic::RecvStream for Incoming {
 
     fn recv_id(&self) -> StreamId {
         match self {
-            Incoming::Request(frames) => frames.id(),
-            Incoming::Beside { stream, .. } => number(stream.id()),
+            IncomingStream::Request(frames) => frames.id(),
+            IncomingStream::Beside { stream, .. } => number(stream.id()),
         }
     }
 }

@@ -6,7 +6,8 @@ use howdah_htaccess::host::Owners;
 
 /// Returns the names of a file's user and group, which have these numbers. They are looked up in
 /// the machine's own lists, not in directories on the network, which would make every request wait.
-/// `read` returns the content of a file.
+/// `read` returns the content of a file, or `None` if it cannot be read: then the names are not
+/// known.
 pub(super) fn named(
     (user, group): (u32, u32),
     mut read: impl FnMut(&[u8]) -> Option<Arc<[u8]>>,

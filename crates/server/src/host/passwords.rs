@@ -20,9 +20,9 @@ const KEPT: Duration = Duration::from_secs(60);
 /// are dropped; if that makes no room, all of the site are. Only the right passwords enter, so
 /// nobody can push them out by guessing.
 const MOST_KEPT: usize = 1024;
-/// The comparisons that may wait at one site, and of those the ones of one client. Further requests
-/// get 503.
+/// The comparisons that may wait at one site. Further requests get 503.
 const MOST_WAITING: usize = 64;
+/// The comparisons for one client among them. Its further requests get 503.
 const MOST_WAITING_OF_CLIENT: usize = 16;
 
 /// Compares a password with a hash in one of the forms that `htpasswd` writes.

@@ -15,11 +15,13 @@ const WRITTEN: u32 = 10;
 /// Maximum kinds of lines within a window that are counted apart, for each site and level. Lines of
 /// further kinds are counted together.
 const MOST_KINDS: usize = 32;
-/// The same for lines about clients, where every client's lines are kinds of their own.
+/// Maximum kinds of lines about clients that are counted apart: every client's lines are kinds of
+/// their own. Lines of further kinds are counted together.
 const MOST_CLIENT_KINDS: usize = 128;
-/// Maximum lines that are written within a window, for each site and level.
+/// Maximum lines that are written within a window, for each site and level. Further lines are
+/// counted.
 const MOST_LINES: u32 = 200;
-/// Bytes of a counted line that are kept for the report.
+/// Bytes of a counted line that are kept for the report. The rest is left out.
 const LONGEST_TEXT: usize = 1024;
 
 /// The recent lines of each site and level. Lines of one site never keep those of another from

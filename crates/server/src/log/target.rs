@@ -315,7 +315,7 @@ mod tests {
             return;
         }
         assert_eq!((group, mode), (readers, 0o640));
-        // What the administrator decides counts.
+        // The administrator's choice counts.
         chown(folder.path().join("log"), None, Some(0)).unwrap();
         assert_eq!(of("log"), (0, 0, 0o640));
         let shared = folder.path().join("shared");

@@ -4,6 +4,7 @@
 //! `EPOLLEXCLUSIVE`: a connection wakes one thread that sleeps. A socket per thread
 //! (`SO_REUSEPORT`) would lose the connections that wait in its queue when it is closed.
 
+use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
 use std::pin::Pin;
@@ -22,7 +23,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::{AcceptedConnection, AcceptedStream, Listener, Peer, Transport, proxy_header};
-use crate::front::Thread;
+use crate::front::FrontThread;
 use crate::log::{ErrorLog, Level};
 use crate::{protocols, tls};
 
@@ -42,37 +43,43 @@ struct ErrorCount {
     /// The time of the error that was logged; `None` if its minute is over.
     logged: Option<Instant>,
     counted: u64,
+    /// The reason of the last error that was counted.
+    reason: String,
 }
 
 impl AcceptErrors {
-    /// Returns whether an error is logged. Otherwise the error is counted.
-    fn admits(&self, now: Instant) -> bool {
+    /// Returns whether an error is logged. Otherwise the error is counted, with its reason.
+    fn admits(&self, now: Instant, reason: impl fmt::Display) -> bool {
         let mut count = self.lock();
         let is_logged = count.logged.is_none();
         match is_logged {
             true => count.logged = Some(now),
-            false => count.counted += 1,
+            false => {
+                count.counted += 1;
+                count.reason = reason.to_string();
+            }
         }
         is_logged
     }
 
-    /// Returns the number of errors that were counted in a minute that is over; `None` without any.
-    fn take_count(&self, now: Instant) -> Option<u64> {
+    /// Returns the number of errors that were counted in a minute that is over, with the last one's
+    /// reason. `None`: there were none, or the minute is not over.
+    fn take_count(&self, now: Instant) -> Option<(u64, String)> {
         let mut count = self.lock();
         if count.logged.is_none_or(|logged| now < logged + COMPLAINTS) {
             return None;
         }
-        let counted = std::mem::take(&mut *count).counted;
-        (counted > 0).then_some(counted)
+        let ErrorCount { counted, reason, .. } = std::mem::take(&mut *count);
+        (counted > 0).then_some((counted, reason))
     }
 
     /// Logs the number of errors that were counted, once their minute is over. To be called about
     /// once a second.
     pub(crate) fn report(&self, log: &ErrorLog, now: Instant) {
-        if let Some(counted) = self.take_count(now) {
+        if let Some((counted, reason)) = self.take_count(now) {
             let what = format!(
-                "connections could not be accepted {counted} more times within a minute, for the \
-                 reason above"
+                "connections could not be accepted {counted} more times within a minute; the last \
+                 reason: {reason}"
             );
             log.say(Level::Error, None, &what);
         }
@@ -83,7 +90,7 @@ impl AcceptErrors {
     }
 }
 
-impl Thread {
+impl FrontThread {
     /// Ends the accepting tasks, serves the connections that wait in the listeners' queues, and
     /// closes this thread's copies of the listeners.
     ///
@@ -113,12 +120,12 @@ impl Thread {
     /// connections.
     pub(crate) async fn accept(self: Rc<Self>, listener: Rc<Listener>) {
         let address = &listener.address;
-        let Ok(readable) = Readable::exclusive(listener.as_fd()) else {
-            return self.shared.log.say(
-                Level::Error,
-                None,
-                &format!("cannot watch the listener on {address}"),
-            );
+        let readable = match Readable::exclusive(listener.as_fd()) {
+            Ok(readable) => readable,
+            Err(error) => {
+                let what = format!("cannot watch the listener on {address}: {error}");
+                return self.shared.log.say(Level::Error, None, &what);
+            }
         };
         let mut turn = AcceptTurn::default();
         while let Ok(mut ready) = readable.ready().await {
@@ -158,7 +165,11 @@ impl Thread {
 
     /// Logs an error of accepting, unless a thread has done so lately.
     fn complain(&self, address: &ListenAddress, error: &io::Error) {
-        if self.shared.accept_errors.admits(Instant::now()) {
+        if self
+            .shared
+            .accept_errors
+            .admits(Instant::now(), format_args!("{address}: {error}"))
+        {
             let what = format!(
                 "cannot accept connections on {address}: {error}; trying again; further errors of \
                  a minute are counted"
@@ -171,7 +182,9 @@ impl Thread {
     /// thread has done so lately.
     pub(crate) fn complain_of_limit(&self) {
         let most = self.shared.most_connections;
-        if self.connections() >= most && self.shared.accept_errors.admits(Instant::now()) {
+        let reason = "too many connections are open (`connections` of `[limits]`)";
+        let errors = &self.shared.accept_errors;
+        if self.connections() >= most && errors.admits(Instant::now(), reason) {
             let what = format!(
                 "new connections wait: {most} are open, as many as `connections` of `[limits]` \
                  allows, and too few of them are idle; raise `connections` if there is memory, or \
@@ -290,7 +303,7 @@ async fn serve_encrypted(counted: ThreadConnection, stream: TcpStream, peer: Rc<
 }
 
 /// Starts a connection's task.
-fn spawn(thread: Rc<Thread>, connection: impl Future<Output = ()> + 'static) {
+fn spawn(thread: Rc<FrontThread>, connection: impl Future<Output = ()> + 'static) {
     tokio::task::spawn_local(ConnectionTask { thread, connection });
 }
 
@@ -299,7 +312,7 @@ pin_project! {
     ///
     /// A type of its own, because an `async` block would keep room for the connection twice.
     struct ConnectionTask<F> {
-        thread: Rc<Thread>,
+        thread: Rc<FrontThread>,
         #[pin]
         connection: F,
     }
@@ -318,7 +331,7 @@ impl<F: Future<Output = ()>> Future for ConnectionTask<F> {
 /// Returns the connection, and the peer as the listener's PROXY protocol names it, where the
 /// listener expects one. `None`: the connection is to be closed.
 async fn named<T: Transport>(
-    thread: &Rc<Thread>,
+    thread: &Rc<FrontThread>,
     mut stream: T,
     peer: Rc<Peer>,
 ) -> Option<(T, Rc<Peer>)> {
@@ -331,7 +344,7 @@ async fn named<T: Transport>(
 }
 
 /// A connection in its thread's count, also if serving it panics.
-pub(crate) struct ThreadConnection(pub(crate) Rc<Thread>);
+pub(crate) struct ThreadConnection(pub(crate) Rc<FrontThread>);
 
 impl Drop for ThreadConnection {
     fn drop(&mut self) {
@@ -380,15 +393,16 @@ mod tests {
         let (errors, start) = (AcceptErrors::default(), Instant::now());
         let tried = |number: u32| start + COMPLAINTS / 1000 * number;
         let logged: usize = std::thread::scope(|scope| {
-            let of_thread = || (0..1000).filter(|&number| errors.admits(tried(number))).count();
+            let of_thread =
+                || (0..1000).filter(|&number| errors.admits(tried(number), number)).count();
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(of_thread)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
         assert_eq!(logged, 1);
         assert_eq!(errors.take_count(start), None, "the minute is not over");
-        assert_eq!(errors.take_count(tried(2000)), Some(3999));
+        assert_eq!(errors.take_count(tried(2000)), Some((3999, "999".to_owned())));
         assert_eq!(errors.take_count(tried(4000)), None);
-        assert!(errors.admits(tried(4000)), "the next one is told at once");
+        assert!(errors.admits(tried(4000), ""), "the next one is told at once");
         assert_eq!(errors.take_count(tried(6000)), None, "there was only one");
     }
 }

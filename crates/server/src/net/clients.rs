@@ -38,11 +38,11 @@ pub(crate) struct Clients {
     prefixes: (u64, u64),
     connections: Count,
     /// By site; the last one is for requests of no site.
-    rates: Box<[Account]>,
+    rates: Box<[RateAccount]>,
     /// By site.
     tunnels: Box<[SiteTunnels]>,
     state: RandomState,
-    shards: Box<[Mutex<Shard>]>,
+    shards: Box<[Mutex<ClientShard>]>,
     /// Bytes of `client_memory` that are in use, by the hash of the client's network.
     held: Box<[AtomicUsize]>,
     most_held: usize,
@@ -51,7 +51,7 @@ pub(crate) struct Clients {
 
 /// The rate of requests that a site allows, and whose account they are counted in.
 #[derive(Debug, Clone, Copy)]
-struct Account {
+struct RateAccount {
     /// Nanoseconds between two requests in the long run; 0: no limit.
     interval: u64,
     /// Nanoseconds that a burst is ahead of that.
@@ -78,7 +78,7 @@ pub(crate) enum TooManyTunnels {
 }
 
 #[derive(Debug, Default)]
-struct Shard {
+struct ClientShard {
     connections: HashMap<NetworkKey, ClientConnections>,
     /// Nanoseconds after `began` at which the client has its whole burst again (the generic cell
     /// rate algorithm's theoretical arrival time).
@@ -121,7 +121,7 @@ impl Clients {
         let limits = &config.limits;
         let account = |rate: Rate, burst: u32, owner: usize| {
             let interval = rate.interval();
-            Account {
+            RateAccount {
                 interval,
                 ahead: interval.saturating_mul(u64::from(burst)),
                 owner: owner as u32,
@@ -249,7 +249,7 @@ impl Clients {
         self.count(client, account, now)
     }
 
-    fn count(&self, client: IpAddr, account: Account, now: u64) -> Result<(), Duration> {
+    fn count(&self, client: IpAddr, account: RateAccount, now: u64) -> Result<(), Duration> {
         let network = self.network(client);
         let mut shard = self.shard(network);
         let key = (network, account.owner);
@@ -280,7 +280,7 @@ impl Clients {
         }
     }
 
-    fn shard(&self, network: NetworkKey) -> MutexGuard<'_, Shard> {
+    fn shard(&self, network: NetworkKey) -> MutexGuard<'_, ClientShard> {
         let number = self.state.hash_one(network) as usize % SHARDS;
         self.shards[number].lock().unwrap_or_else(PoisonError::into_inner)
     }

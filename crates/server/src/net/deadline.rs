@@ -28,7 +28,7 @@ pub(crate) fn task_waker() -> impl Future<Output = Waker> {
 /// All watches of a thread.
 #[derive(Debug)]
 pub(crate) struct DeadlineWatches {
-    all: RefCell<Vec<Weak<Watch>>>,
+    all: RefCell<Vec<Weak<DeadlineWatch>>>,
     /// A client without an idle connection, and the time of the look, in milliseconds of the coarse
     /// clock.
     busy_client: Cell<(Option<ClientTag>, u64)>,
@@ -41,7 +41,7 @@ pub(crate) type ClientTag = u32;
 
 /// The time limit of one connection.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct DeadlineWatch {
     /// Milliseconds of the coarse clock; `u64::MAX` for none.
     deadline: Cell<u64>,
     expired: Cell<bool>,
@@ -49,6 +49,8 @@ pub(crate) struct Watch {
     armed: Cell<u64>,
     /// The connection waits for a request: it may be closed at any time without loss.
     idle: Cell<bool>,
+    /// The connection is closed once it waits for a request, to make room.
+    dismissed: Cell<bool>,
     /// The client of the connection; `None` for a proxy's.
     client: Cell<Option<ClientTag>>,
     /// The connection is one over HTTP/2 or HTTP/3.
@@ -70,12 +72,13 @@ impl DeadlineWatches {
     }
 
     /// A watch without a deadline, for the task that `waker` wakes.
-    pub(crate) fn add(&self, waker: Waker) -> Rc<Watch> {
-        let watch = Rc::new(Watch {
+    pub(crate) fn add(&self, waker: Waker) -> Rc<DeadlineWatch> {
+        let watch = Rc::new(DeadlineWatch {
             deadline: Cell::new(u64::MAX),
             expired: Cell::new(false),
             armed: Cell::new(0),
             idle: Cell::new(false),
+            dismissed: Cell::new(false),
             client: Cell::new(None),
             has_streams: Cell::new(false),
             last: Cell::new(false),
@@ -142,14 +145,15 @@ impl DeadlineWatches {
     }
 
     fn expire_longest_idle_of_at(&self, client: ClientTag, now: u64) -> bool {
-        let is_of = |watch: &Watch| watch.client.get() == Some(client);
+        let is_of = |watch: &DeadlineWatch| watch.client.get() == Some(client);
         self.unless_busy(&self.busy_client, client, (is_of, 1), now) > 0
     }
 
     /// Does the same as [`expire_longest_idle_of`](DeadlineWatches::expire_longest_idle_of) to up
     /// to `most` of the client's connections over HTTP/2 and HTTP/3. Returns their number.
     pub(crate) fn expire_longest_idle_with_streams(&self, client: ClientTag, most: usize) -> usize {
-        let is_of = |watch: &Watch| watch.has_streams.get() && watch.client.get() == Some(client);
+        let is_of =
+            |watch: &DeadlineWatch| watch.has_streams.get() && watch.client.get() == Some(client);
         self.unless_busy(&self.busy_with_streams, client, (is_of, most), coarse_milliseconds())
     }
 
@@ -157,7 +161,7 @@ impl DeadlineWatches {
         &self,
         known: &Cell<(Option<ClientTag>, u64)>,
         client: ClientTag,
-        (counts, most): (impl Fn(&Watch) -> bool, usize),
+        (counts, most): (impl Fn(&DeadlineWatch) -> bool, usize),
         now: u64,
     ) -> usize {
         let (busy, since) = known.get();
@@ -174,14 +178,14 @@ impl DeadlineWatches {
     /// `counts`: of those only.
     fn expire_longest_idle_at(
         &self,
-        counts: impl Fn(&Watch) -> bool,
+        counts: impl Fn(&DeadlineWatch) -> bool,
         most: usize,
         now: u64,
     ) -> usize {
         let fresh = now.saturating_sub(FRESH.as_millis() as u64);
-        let mut idle: Vec<(u64, Rc<Watch>)> = Vec::new();
+        let mut idle: Vec<(u64, Rc<DeadlineWatch>)> = Vec::new();
         for watch in self.all.borrow().iter().filter_map(Weak::upgrade) {
-            let waits = watch.idle.get() && !watch.is_disarmed() && !watch.is_expired();
+            let waits = watch.idle.get() && !watch.is_disarmed() && !watch.is_dismissed();
             if waits && counts(&watch) && watch.armed.get() <= fresh {
                 idle.push((watch.armed.get(), watch));
             }
@@ -195,7 +199,7 @@ impl DeadlineWatches {
     }
 }
 
-impl Watch {
+impl DeadlineWatch {
     /// Sets the deadline `after` from now.
     pub(crate) fn arm(&self, after: Duration) {
         self.arm_at(coarse_milliseconds(), after);
@@ -208,7 +212,7 @@ impl Watch {
         self.expired.set(false);
     }
 
-    /// No deadline until the next [`Watch::arm`].
+    /// No deadline until the next [`DeadlineWatch::arm`].
     pub(crate) fn disarm(&self) {
         self.deadline.set(u64::MAX);
         self.expired.set(false);
@@ -245,8 +249,15 @@ impl Watch {
     }
 
     fn expire(&self) {
+        self.dismissed.set(true);
         self.expired.set(true);
         self.waker.borrow().iter().for_each(Waker::wake_by_ref);
+    }
+
+    /// Returns whether the connection is to be closed once it waits for a request, whichever of its
+    /// time limits that wait would have.
+    pub(crate) fn is_dismissed(&self) -> bool {
+        self.dismissed.get()
     }
 
     /// Returns whether the deadline has passed.
@@ -317,7 +328,7 @@ mod tests {
     #[test]
     fn only_connections_with_streams_end_for_others_with_streams() {
         let watches = DeadlineWatches::new();
-        let all: Vec<Rc<Watch>> = (0..6)
+        let all: Vec<Rc<DeadlineWatch>> = (0..6)
             .map(|number| {
                 let watch = watches.add(Waker::noop().clone());
                 watch.set_client(Some(number / 3));
@@ -337,7 +348,7 @@ mod tests {
     #[test]
     fn the_longest_idle_are_closed_first() {
         let watches = DeadlineWatches::new();
-        let all: Vec<Rc<Watch>> = (0..10)
+        let all: Vec<Rc<DeadlineWatch>> = (0..10)
             .map(|number| {
                 let watch = watches.add(Waker::noop().clone());
                 watch.set_idle(number % 2 == 0);

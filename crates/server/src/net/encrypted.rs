@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 
 use super::records::RecordMeter;
 use super::transport::{
-    Piece, Transport, has_input, has_undelivered, readiness, reset_when_dropped,
+    ContentPiece, Transport, has_input, has_undelivered, readiness, reset_when_dropped,
 };
 
 /// An encrypted connection.
@@ -304,8 +304,13 @@ impl Transport for EncryptedTransport {
     }
 
     /// Files and rings are read into memory first.
-    fn try_send(&mut self, before: &[u8], piece: Piece<'_>, after: &[u8]) -> io::Result<usize> {
-        if let Piece::Memory(bytes) = piece {
+    fn try_send(
+        &mut self,
+        before: &[u8],
+        piece: ContentPiece<'_>,
+        after: &[u8],
+    ) -> io::Result<usize> {
+        if let ContentPiece::Memory(bytes) = piece {
             return self.take(&[before, bytes, after]);
         }
         // Nothing is read that cannot be taken.
@@ -339,8 +344,8 @@ thread_local! {
 
 /// The socket as rustls reads it: calls that do not block. The meter gets what was read.
 ///
-/// Where less was read than there was room for, nothing is left. What comes later is an event of
-/// its own, so the next read needs no system call to say that it has to wait.
+/// Where less was read than there was room for, nothing is left. Later bytes cause an event of
+/// their own, so the next read needs no system call to say that it has to wait.
 struct MeteredSocket<'s>(&'s TcpStream, &'s mut RecordMeter);
 
 impl Read for MeteredSocket<'_> {

@@ -15,7 +15,9 @@ use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
 use howdah_config::{Config, ForwardedField, TrustedProxies};
-use howdah_http::forwarded::{Element, Node, elements, members_from_the_end, read_port};
+use howdah_http::forwarded::{
+    ForwardedElement, ForwardedNode, elements, members_from_the_end, read_port,
+};
 use howdah_http::{Fields, Refusal, Request, Scheme, check_authority};
 
 use super::Peer;
@@ -130,7 +132,7 @@ impl<'f> ProxyClaim<'f> {
         lines: &[&'f [u8]],
         trusted: Trusted<'_>,
     ) -> Result<ProxyClaim<'f>, &'static str> {
-        let mut all: Vec<Element<'f>> = Vec::new();
+        let mut all: Vec<ForwardedElement<'f>> = Vec::new();
         // Lines before the client's element may be anything.
         for line in lines {
             elements(line, &mut all)?;
@@ -163,9 +165,9 @@ fn walk<'n>(
         let Some(text) = node else {
             break;
         };
-        match Node::read(text).map_err(|_| BAD_ADDRESS)? {
-            Node::Hidden => break,
-            Node::Address(address, port) => {
+        match ForwardedNode::read(text).map_err(|_| BAD_ADDRESS)? {
+            ForwardedNode::Hidden => break,
+            ForwardedNode::Address(address, port) => {
                 client = Some((address, port));
                 if !trusted.has(address) {
                     break;

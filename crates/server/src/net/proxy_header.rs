@@ -7,9 +7,9 @@ use howdah_http::Scheme;
 use howdah_http::proxy_protocol::{self, HeaderProgress, LONGEST, ProxyHeader};
 use tokio::io::ReadBuf;
 
-use super::deadline::{Watch, task_waker};
+use super::deadline::{DeadlineWatch, task_waker};
 use super::{Peer, Transport};
-use crate::front::Thread;
+use crate::front::FrontThread;
 use crate::log::Level;
 
 /// Receives the header and returns the peer that it names. `None`: the connection must be closed,
@@ -17,7 +17,7 @@ use crate::log::Level;
 ///
 /// Only bytes of the header are taken. The header has as much time as a request's head.
 pub(super) async fn receive<T: Transport>(
-    thread: &Thread,
+    thread: &FrontThread,
     transport: &mut T,
     peer: &Peer,
 ) -> Option<Peer> {
@@ -41,7 +41,10 @@ pub(super) async fn receive<T: Transport>(
     }
 }
 
-async fn read<T: Transport>(transport: &mut T, watch: &Watch) -> Result<ProxyHeader, &'static str> {
+async fn read<T: Transport>(
+    transport: &mut T,
+    watch: &DeadlineWatch,
+) -> Result<ProxyHeader, &'static str> {
     let mut bytes = Vec::new();
     loop {
         let missing = match proxy_protocol::read(&bytes)? {
@@ -70,7 +73,7 @@ async fn read<T: Transport>(transport: &mut T, watch: &Watch) -> Result<ProxyHea
 }
 
 /// The peer that a header names. The proxy's own connections keep the ends that they have.
-fn named(thread: &Thread, peer: &Peer, header: ProxyHeader) -> Peer {
+fn named(thread: &FrontThread, peer: &Peer, header: ProxyHeader) -> Peer {
     match header {
         ProxyHeader::Local => Peer { is_proxy: false, ..peer.clone() },
         ProxyHeader::Proxied { source, destination, is_tls } => Peer {

@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 use howdah_config::ClientLimits;
 use tokio::io::Ready;
 
-use super::buffer::Buffer;
-use super::deadline::{DeadlineWatches, Watch};
-use super::transport::{Piece, SHORT_FILE, Transport};
+use super::deadline::{DeadlineWatch, DeadlineWatches};
+use super::receive_buffer::ReceiveBuffer;
+use super::transport::{ContentPiece, SHORT_FILE, Transport};
 
 /// A transport, and the watch that bounds how long the client may keep it waiting.
 #[derive(Debug)]
 pub(crate) struct TimedTransport<T> {
     pub(crate) transport: T,
-    pub(crate) watch: Rc<Watch>,
+    pub(crate) watch: Rc<DeadlineWatch>,
     /// The slowest pace at which the client may take a response.
     patience: PaceLimit,
     /// Bytes of the present response that the client has taken.
@@ -125,7 +125,7 @@ impl<T: Transport> TimedTransport<T> {
     /// [`ConnectionError`], where the client took too long or the connection broke.
     pub(crate) async fn fill(
         &mut self,
-        input: &mut Buffer,
+        input: &mut ReceiveBuffer,
         patience: Duration,
     ) -> Result<usize, ConnectionError> {
         let mut patience = Some(patience);
@@ -141,7 +141,7 @@ impl<T: Transport> TimedTransport<T> {
     /// The connection is broken, or nothing came for as long as the watch was armed for.
     pub(crate) fn poll_fill(
         &mut self,
-        input: &mut Buffer,
+        input: &mut ReceiveBuffer,
         patience: &mut Option<Duration>,
         context: &mut Context<'_>,
     ) -> Poll<Result<usize, ConnectionError>> {
@@ -167,7 +167,7 @@ impl<T: Transport> TimedTransport<T> {
     pub(crate) async fn write_all(&mut self, mut bytes: &[u8]) -> Result<(), ConnectionError> {
         poll_fn(|context| {
             while !bytes.is_empty() {
-                match self.poll_send(bytes, Piece::Memory(b""), b"", context) {
+                match self.poll_send(bytes, ContentPiece::Memory(b""), b"", context) {
                     Poll::Ready(Ok(count)) => bytes = &bytes[count..],
                     Poll::Ready(Err(SendError::Connection(error))) => {
                         return Poll::Ready(Err(error));
@@ -193,7 +193,7 @@ impl<T: Transport> TimedTransport<T> {
     pub(crate) fn poll_send(
         &mut self,
         before: &[u8],
-        piece: Piece<'_>,
+        piece: ContentPiece<'_>,
         after: &[u8],
         context: &mut Context<'_>,
     ) -> Poll<Result<usize, SendError>> {
@@ -236,7 +236,7 @@ impl<T: Transport> TimedTransport<T> {
         }
     }
 
-    /// Returns whether the client has closed its side. Has `context` woken when that changes.
+    /// Returns whether the client has closed its side. Wakes `context` when that changes.
     pub(crate) fn poll_closed(&self, context: &mut Context<'_>) -> bool {
         match self.transport.poll_peek(context) {
             Poll::Ready(Ok(0) | Err(_)) => true,
@@ -317,7 +317,7 @@ impl<T: Transport> TimedTransport<T> {
         if poll_fn(|context| self.poll_shutdown(&mut has_begun, context)).await.is_err() {
             return;
         }
-        let mut input = Buffer::default();
+        let mut input = ReceiveBuffer::default();
         let mut left = LINGER_BYTES;
         let end = Instant::now() + LINGER;
         while left > 0 {
@@ -333,10 +333,12 @@ impl<T: Transport> TimedTransport<T> {
     }
 }
 
-/// The pauses between looks at what the client's system has received, of which no event tells.
+/// The first pause between looks at the bytes that the client's system has received, of which no
+/// event tells. It doubles with each look.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
+/// The pause stops growing here.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// The time that the rest of an unread request is read and discarded.
 pub(crate) const LINGER: Duration = Duration::from_secs(2);
-/// The most bytes of it that are read.
+/// The most bytes of it that are read. The connection is closed after them.
 pub(crate) const LINGER_BYTES: usize = 1 << 20;

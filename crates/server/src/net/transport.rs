@@ -7,7 +7,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
 
 use howdah_files::OpenFile;
-use howdah_php::Exchange;
+use howdah_php::ScriptExchange;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -97,9 +97,14 @@ pub(crate) trait Transport {
     /// This default copies everything through memory, as an encrypting transport must.
     ///
     /// # Errors
-    /// As [`try_write`](Transport::try_write), and [`SHORT_FILE`] where a file has fewer bytes than
-    /// its piece.
-    fn try_send(&mut self, before: &[u8], piece: Piece<'_>, after: &[u8]) -> io::Result<usize> {
+    /// The errors of [`try_write`](Transport::try_write), and [`SHORT_FILE`] where a file has fewer
+    /// bytes than its piece.
+    fn try_send(
+        &mut self,
+        before: &[u8],
+        piece: ContentPiece<'_>,
+        after: &[u8],
+    ) -> io::Result<usize> {
         if !before.is_empty() {
             return self.try_write(before);
         }
@@ -114,7 +119,7 @@ pub(crate) trait Transport {
 
 /// Bytes of content where they are.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Piece<'b> {
+pub(crate) enum ContentPiece<'b> {
     Memory(&'b [u8]),
     /// `length` bytes of a document from `offset` on.
     Document {
@@ -123,26 +128,28 @@ pub(crate) enum Piece<'b> {
         length: u64,
     },
     /// The next bytes of a worker's response ring.
-    Ring(&'b Exchange, usize),
+    Ring(&'b ScriptExchange, usize),
 }
 
-impl<'b> Piece<'b> {
+impl<'b> ContentPiece<'b> {
     /// Bytes of it.
     pub(crate) fn length(&self) -> u64 {
         match self {
-            Piece::Memory(bytes) => bytes.len() as u64,
-            Piece::Document { length, .. } => *length,
-            Piece::Ring(_, length) => *length as u64,
+            ContentPiece::Memory(bytes) => bytes.len() as u64,
+            ContentPiece::Document { length, .. } => *length,
+            ContentPiece::Ring(_, length) => *length as u64,
         }
     }
 
     /// Its first bytes, at most `most`.
-    pub(crate) fn first(self, most: u64) -> Piece<'b> {
+    pub(crate) fn first(self, most: u64) -> ContentPiece<'b> {
         let most = most.min(self.length());
         match self {
-            Piece::Memory(bytes) => Piece::Memory(&bytes[..most as usize]),
-            Piece::Document { file, offset, .. } => Piece::Document { file, offset, length: most },
-            Piece::Ring(exchange, _) => Piece::Ring(exchange, most as usize),
+            ContentPiece::Memory(bytes) => ContentPiece::Memory(&bytes[..most as usize]),
+            ContentPiece::Document { file, offset, .. } => {
+                ContentPiece::Document { file, offset, length: most }
+            }
+            ContentPiece::Ring(exchange, _) => ContentPiece::Ring(exchange, most as usize),
         }
     }
 
@@ -155,12 +162,12 @@ impl<'b> Piece<'b> {
         let count = usize::try_from(self.length()).map_or(into.len(), |all| all.min(into.len()));
         let into = &mut into[..count];
         let read = match self {
-            Piece::Memory(bytes) => {
+            ContentPiece::Memory(bytes) => {
                 into.copy_from_slice(&bytes[..count]);
                 count
             }
-            Piece::Document { file, offset, .. } => file.read_at(into, *offset)?,
-            Piece::Ring(exchange, _) => exchange.copy(into),
+            ContentPiece::Document { file, offset, .. } => file.read_at(into, *offset)?,
+            ContentPiece::Ring(exchange, _) => exchange.copy(into),
         };
         if read == 0 && count > 0 {
             return Err(SHORT_FILE.into());
@@ -227,22 +234,24 @@ macro_rules! stream_transport {
             fn try_send(
                 &mut self,
                 before: &[u8],
-                piece: Piece<'_>,
+                piece: ContentPiece<'_>,
                 after: &[u8],
             ) -> io::Result<usize> {
                 let (file, offset, length) = match piece {
                     // A plain `write` is cheaper than gathering.
-                    Piece::Memory(b"") if after.is_empty() => return self.try_write(before),
-                    Piece::Memory(bytes) => {
+                    ContentPiece::Memory(b"") if after.is_empty() => return self.try_write(before),
+                    ContentPiece::Memory(bytes) => {
                         let parts = [before, bytes, after].map(IoSlice::new);
                         return self.try_write_vectored(&parts);
                     }
-                    Piece::Ring(exchange, length) => {
+                    ContentPiece::Ring(exchange, length) => {
                         return self.try_io(Interest::WRITABLE, || {
                             exchange.send(length, self.as_fd(), before, after)
                         });
                     }
-                    Piece::Document { file, offset, length } => (file.as_fd(), offset, length),
+                    ContentPiece::Document { file, offset, length } => {
+                        (file.as_fd(), offset, length)
+                    }
                 };
                 if length == 0 {
                     return self.try_write(if before.is_empty() { after } else { before });

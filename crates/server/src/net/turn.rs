@@ -25,10 +25,10 @@ pub(crate) fn wake_at_next_turn(waker: &Waker) {
 /// they were asked for. Thousands of clients that have connected before can send their first
 /// messages at the same time.
 #[derive(Debug)]
-pub(crate) struct HandshakeTurns(Arc<Steps>);
+pub(crate) struct HandshakeTurns(Arc<HandshakeSteps>);
 
 #[derive(Debug)]
-struct Steps {
+struct HandshakeSteps {
     /// The steps that are left of [`AT_ONCE`].
     left: Semaphore,
     /// Whether the event loop renews them in its next turn.
@@ -38,7 +38,7 @@ struct Steps {
 impl HandshakeTurns {
     /// Waits for a turn with a step that is left.
     pub(crate) async fn take(&self) {
-        let Steps { left, is_waiting } = &*self.0;
+        let HandshakeSteps { left, is_waiting } = &*self.0;
         left.acquire().await.expect("nobody closes it").forget();
         if left.available_permits() == 0 && !is_waiting.swap(true, Ordering::Relaxed) {
             wake_at_next_turn(&Waker::from(Arc::clone(&self.0)));
@@ -49,11 +49,11 @@ impl HandshakeTurns {
 impl Default for HandshakeTurns {
     fn default() -> HandshakeTurns {
         let (left, is_waiting) = (Semaphore::new(AT_ONCE), AtomicBool::new(false));
-        HandshakeTurns(Arc::new(Steps { left, is_waiting }))
+        HandshakeTurns(Arc::new(HandshakeSteps { left, is_waiting }))
     }
 }
 
-impl Wake for Steps {
+impl Wake for HandshakeSteps {
     fn wake(self: Arc<Self>) {
         self.is_waiting.store(false, Ordering::Relaxed);
         self.left.add_permits(AT_ONCE.saturating_sub(self.left.available_permits()));

@@ -12,13 +12,13 @@ pub(crate) type DirectiveMessage = (Option<Arc<DirectivePlace>>, String);
 /// The messages that were logged within the last minute. They keep a mistake in a busy site from
 /// filling the log. A line of one site never takes the place of a line of another.
 #[derive(Debug, Default)]
-pub(crate) struct RecentMessages {
+pub(crate) struct LoggedMessages {
     /// By the number of the site.
     logged: HashSet<(usize, DirectiveMessage)>,
     since: Option<Instant>,
 }
 
-impl RecentMessages {
+impl LoggedMessages {
     /// Returns whether the message was not logged within the last minute. A message without a
     /// place, such as one of a refused user, is always news.
     pub(crate) fn is_news(
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_message_is_repeated_for_another_site_and_after_a_minute() {
-        let (mut recent, now) = (RecentMessages::default(), Instant::now());
+        let (mut recent, now) = (LoggedMessages::default(), Instant::now());
         let place = DirectivePlace {
             file: "/srv/.htaccess".into(),
             line: 1,

@@ -11,7 +11,7 @@ use howdah_site::{Script, Site};
 
 use super::{DirectiveMessage, Phase};
 use crate::body::{BodyError, MalformedChunks, PumpError, SourceError};
-use crate::budget::NoRoom;
+use crate::budget::BudgetUsedUp;
 use crate::log::{ErrorLog, Level};
 use crate::net::{ConnectionError, Peer, TooManyTunnels};
 use crate::respond::UpstreamError;
@@ -174,13 +174,19 @@ impl RequestError {
     }
 
     /// What directives have set for the request has no room beside that of others.
-    pub(crate) fn too_many_variables(situation: ErrorContext<'_>, no_room: NoRoom) -> RequestError {
+    pub(crate) fn too_many_variables(
+        situation: ErrorContext<'_>,
+        no_room: BudgetUsedUp,
+    ) -> RequestError {
         let status = Some(Status::SERVICE_UNAVAILABLE);
         situation.error_of_client(Culprit::Site, status, &no_room.to_string())
     }
 
     /// The file cannot be sent: its descriptor has no place.
-    pub(crate) fn too_many_files(situation: ErrorContext<'_>, no_room: NoRoom) -> RequestError {
+    pub(crate) fn too_many_files(
+        situation: ErrorContext<'_>,
+        no_room: BudgetUsedUp,
+    ) -> RequestError {
         let why = format!("the file is not sent: {no_room}");
         situation.error_of_client(Culprit::Load, Some(Status::SERVICE_UNAVAILABLE), &why)
     }
@@ -237,7 +243,7 @@ impl RequestError {
             DispatchError::TooLarge => (
                 Culprit::Client,
                 Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
-                "the head, as server variables, is larger than a worker can be given",
+                "the request's head is too large for the server variables of a worker",
             ),
         };
         let is_of_lane = matches!(refused, DispatchError::LaneFull | DispatchError::QueueTimeout);
@@ -268,7 +274,7 @@ impl RequestError {
         move |MalformedChunks { why, is_content_whole }| {
             let effect = match is_content_whole {
                 true => "the fields behind the last chunk of its output are left out",
-                false => "the rest of its output is sent as it is, which is not in chunks",
+                false => "its output is not in valid chunks, and the rest is sent unchanged",
             };
             error.text = format!("{script}: {effect}: {why}, {request}");
             error
@@ -413,15 +419,14 @@ impl RequestError {
     }
 }
 
-const SILENT: &str = "it sent nothing for longer than `request_timeout`, and than the time limit \
-    that it may have set, and is ended";
+const SILENT: &str =
+    "the script sent nothing within `request_timeout` and its own time limit; it is ended";
 const TAKES_TOO_LITTLE: &str =
     "nothing was taken for `send_timeout`, or less than `send_rate`; the response was broken off";
-const NO_MEMORY: &str = "the responses of this client hold `client_memory` already, and there is \
-    no room for a large head or a long line that is replaced; the response was broken off";
-const TOO_MANY_LINKS: &str = "the paths that are looked at lead through symbolic links, or \
-    MultiViews through folders, that take too many steps, so the request is refused; shorten the \
-    links, or divide the folders";
+const NO_MEMORY: &str =
+    "the client's responses use all of `client_memory`; the response was broken off";
+const TOO_MANY_LINKS: &str = "its paths take too many steps through symbolic links or MultiViews \
+    folders; shorten the links, or divide the folders";
 const CUT_OFF: &str = "`drain_timeout` is over after a reload or a stop";
 const NOT_BEGUN: &str = "no worker became free within `queue_timeout`";
 

@@ -10,7 +10,7 @@ use howdah_php::RunReport;
 use howdah_site::{ClientRequest, Scratch, Site};
 
 use crate::body::{BodyError, ContentUse, ReceivedContent, RequestStream};
-use crate::front::{Thread, WallTime};
+use crate::front::{FrontThread, WallTime};
 use crate::host::ComparedPasswords;
 use crate::net::{HeldMemory, PaceLimit, Peer};
 use crate::observe::{ErrorContext, Phase};
@@ -19,7 +19,7 @@ use crate::respond::PreparedResponse;
 /// A request with its peer, site and deadlines. It knows the protocol only as a [`RequestStream`].
 pub(crate) struct RequestContext<'t, 'c> {
     /// The event loop that serves the request: sites, files, pools, logs.
-    pub(crate) thread: &'t Rc<Thread>,
+    pub(crate) thread: &'t Rc<FrontThread>,
     pub(crate) peer: &'t Peer,
     /// `None` until the site is found.
     pub(crate) site: Option<&'t Site>,
@@ -79,7 +79,7 @@ pub(crate) struct ScratchBuffers {
 
 impl Arrival {
     /// Now.
-    pub(crate) fn now(thread: &Thread) -> Arrival {
+    pub(crate) fn now(thread: &FrontThread) -> Arrival {
         Arrival {
             began: thread.clock().now(),
             started: Instant::now(),
@@ -91,7 +91,7 @@ impl<'t, 'c> RequestContext<'t, 'c> {
     /// The context of a request whose head a protocol has read.
     #[inline]
     pub(crate) fn new(
-        thread: &'t Rc<Thread>,
+        thread: &'t Rc<FrontThread>,
         peer: &'t Peer,
         arrival: Arrival,
         request: &'c mut Request,

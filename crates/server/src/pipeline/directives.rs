@@ -16,18 +16,19 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use howdah_files::{FileStore, Voided};
+use howdah_files::{FileStore, VoidReasons};
 use howdah_htaccess::WorkBudget;
 use howdah_htaccess::modules::filter::{ContentProperties, Filter};
 use howdah_htaccess::response::{ResponseProperties, may_take_long, passes_filters};
 use howdah_http::{ResponseHead, Status};
 use howdah_site::{
-    CachedResolution, DocumentPath, Host, ListingPage, Resolution, Resolved, Ruled, Site,
+    CachedResolution, DirectiveHost, DocumentPath, ListingPage, Resolution, Resolved, RuledRequest,
+    Site,
 };
 use howdah_sys::open::Lookup;
 
 use super::context::RequestContext;
-use super::response::{Head, Response};
+use super::response::{Response, ResponseHeadSource};
 use crate::body::{BodySource, FilterRoom};
 use crate::crew::{ClientNetwork, JobOrigin};
 use crate::observe::{Phase, RequestError, RespondError};
@@ -43,7 +44,7 @@ pub(super) async fn resolve(context: &mut RequestContext<'_, '_>, site: &Site) -
     let mut began = context.arrival.started;
     for _ in 0..MOST_PASSWORDS {
         let mut here = resolve_here(context, site, Lookup::Cached, began);
-        if matches!(here, Err(NotHere::Cold)) {
+        if matches!(here, Err(NotResolvedHere::Cold)) {
             if Box::pin(CrewRequest::new(context, site).read_disk()).await.is_err() {
                 return too_many_waiting(context, WAIT_FOR_DISK);
             }
@@ -93,7 +94,7 @@ fn too_many_waiting(context: &RequestContext<'_, '_>, why: &str) -> Resolved {
 }
 
 /// The reason why the event loop cannot resolve a request.
-enum NotHere {
+enum NotResolvedHere {
     /// The work is too much for an event loop.
     Costly,
     /// The disk would have to be waited for.
@@ -106,7 +107,7 @@ fn resolve_here(
     site: &Site,
     lookup: Lookup,
     began: Instant,
-) -> Result<CachedResolution<crate::respond::PreparedResponse>, NotHere> {
+) -> Result<CachedResolution<crate::respond::PreparedResponse>, NotResolvedHere> {
     let thread = context.thread;
     let budget = budget_here(context, site);
     let client = context.peer.client(context.request, context.arrival.began.microseconds);
@@ -122,7 +123,7 @@ fn resolve_here(
     match found {
         Err(voided) => Err(not_here(context, site, &budget, voided)),
         Ok(found) if is_done(context, site, &budget, began) => Ok(found),
-        Ok(_) => Err(NotHere::Costly),
+        Ok(_) => Err(NotResolvedHere::Costly),
     }
 }
 
@@ -148,15 +149,15 @@ fn not_here(
     context: &RequestContext<'_, '_>,
     site: &Site,
     budget: &WorkBudget,
-    voided: Voided,
-) -> NotHere {
+    voided: VoidReasons,
+) -> NotResolvedHere {
     if voided.cold {
-        return NotHere::Cold;
+        return NotResolvedHere::Cold;
     }
     if voided.too_many_links && budget.most() > 0 {
         context.thread.costly_sites().note(site.number(), Instant::now());
     }
-    NotHere::Costly
+    NotResolvedHere::Costly
 }
 
 /// Returns whether an evaluation, begun at `began`, has kept to its budget. Notes a site that was
@@ -193,7 +194,7 @@ fn origin(context: &RequestContext<'_, '_>, site: &Site) -> JobOrigin {
 pub(super) async fn error(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: Option<Rc<Ruled>>,
+    ruled: Option<Rc<RuledRequest>>,
     status: Status,
 ) -> Resolved {
     context.prepared = None;
@@ -206,7 +207,7 @@ pub(super) async fn error(
     }
     let copy = || ruled.as_deref().cloned();
     let mut here = error_here(context, site, ruled.clone(), status, Lookup::Cached);
-    if matches!(here, Err(NotHere::Cold)) {
+    if matches!(here, Err(NotResolvedHere::Cold)) {
         let page = CrewRequest::new(context, site).read_disk_for_error(copy(), status);
         if Box::pin(page).await.is_err() {
             return without_page();
@@ -253,10 +254,10 @@ pub(super) async fn refused(
 fn error_here(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: Option<Rc<Ruled>>,
+    ruled: Option<Rc<RuledRequest>>,
     status: Status,
     lookup: Lookup,
-) -> Result<Resolved, NotHere> {
+) -> Result<Resolved, NotResolvedHere> {
     let began = Instant::now();
     let budget = budget_here(context, site);
     let client = context.peer.client(context.request, context.arrival.began.microseconds);
@@ -268,7 +269,7 @@ fn error_here(
         .bounded(bounds, |host| howdah_site::error(site, &client, ruled, status, host, scratch));
     match resolved {
         Err(voided) => Err(not_here(context, site, &budget, voided)),
-        Ok(_) if !is_done(context, site, &budget, began) => Err(NotHere::Costly),
+        Ok(_) if !is_done(context, site, &budget, began) => Err(NotResolvedHere::Costly),
         Ok(resolved) => Ok(resolved),
     }
 }
@@ -311,10 +312,10 @@ fn is_there(store: &mut FileStore, path: &Path) -> bool {
 pub(crate) async fn list(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: &mut Rc<Ruled>,
+    ruled: &mut Rc<RuledRequest>,
     path: DocumentPath,
 ) -> Result<ListingPage, Status> {
-    let listed = CrewRequest::new(context, site).list(Ruled::clone(ruled), path);
+    let listed = CrewRequest::new(context, site).list(RuledRequest::clone(ruled), path);
     match Box::pin(listed).await {
         Ok(Some((after, page))) => {
             *ruled = Rc::new(after);
@@ -332,10 +333,10 @@ pub(crate) async fn list(
 pub(crate) async fn adjust(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: Option<&mut Rc<Ruled>>,
+    ruled: Option<&mut Rc<RuledRequest>>,
     response: &mut Response,
 ) -> Result<(), RespondError> {
-    let Some(ruled) = ruled.filter(|_| matches!(response.head, Head::Own(_))) else {
+    let Some(ruled) = ruled.filter(|_| matches!(response.head, ResponseHeadSource::Own(_))) else {
         return Ok(());
     };
     let room = match !response.is_own && passes_filters(&ruled.state, &ruled.settings) {
@@ -360,7 +361,7 @@ pub(crate) async fn adjust(
                 && response.representation.is_some(),
         },
     };
-    let Head::Own(head) = &mut response.head else {
+    let ResponseHeadSource::Own(head) = &mut response.head else {
         return Ok(());
     };
     response.filters = match may_take_long(&ruled.settings, head.fields.len()) {
@@ -374,7 +375,7 @@ pub(crate) async fn adjust(
 fn respond(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: &mut Rc<Ruled>,
+    ruled: &mut Rc<RuledRequest>,
     head: &mut ResponseHead,
     about: ResponseProperties,
 ) -> Result<Vec<Filter>, Status> {
@@ -384,11 +385,12 @@ fn respond(
     howdah_site::respond(site, &client, ruled, head, about, &mut host, scratch)
 }
 
-/// As [`respond`], as far as that takes little. `None`: it takes more, and the head is void.
+/// Lets the directives change the head like [`respond`], if that takes little work. `None`: it
+/// takes more, and the head is void.
 fn respond_here(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: &mut Rc<Ruled>,
+    ruled: &mut Rc<RuledRequest>,
     head: &mut ResponseHead,
     about: ResponseProperties,
 ) -> Option<Result<Vec<Filter>, Status>> {
@@ -417,11 +419,11 @@ fn respond_here(
 async fn respond_within(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: &mut Rc<Ruled>,
+    ruled: &mut Rc<RuledRequest>,
     head: &mut ResponseHead,
     about: ResponseProperties,
 ) -> Result<Vec<Filter>, RespondError> {
-    let before = (Rc::new(Ruled::clone(ruled)), head.clone());
+    let before = (Rc::new(RuledRequest::clone(ruled)), head.clone());
     if let Some(chosen) = respond_here(context, site, ruled, head, about) {
         return Ok(chosen?);
     }
@@ -440,7 +442,7 @@ async fn respond_within(
 }
 
 /// Logs the messages of directives.
-pub(super) fn log_messages(context: &RequestContext<'_, '_>, ruled: Option<&mut Rc<Ruled>>) {
+pub(super) fn log_messages(context: &RequestContext<'_, '_>, ruled: Option<&mut Rc<RuledRequest>>) {
     let ruled = ruled.filter(|ruled| !ruled.state.complaints.is_empty());
     let messages = ruled.map(|ruled| std::mem::take(&mut Rc::make_mut(ruled).state.complaints));
     for message in messages.iter().flatten() {
@@ -464,11 +466,11 @@ const NAME_PASSWORDS: &str = "its directives ask for too many passwords";
 const MOST_PASSWORDS: usize = 8;
 
 /// The steps along symbolic links on the event loop: a millisecond. A file behind a usual link
-/// needs ten of them when it is asked for first.
+/// needs ten of them when it is asked for first. Beyond them a crew resolves the request.
 const MOST_LINK_STEPS_HERE: u64 = 500;
 
 /// The steps of an evaluation on the event loop: some hundred microseconds. A hundred ordinary
-/// rules take a tenth of them.
+/// rules take a tenth of them. Beyond them a crew evaluates the directives.
 const MOST_HERE: u64 = 200_000;
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use howdah_site::{Ruled, Site};
+use howdah_site::{RuledRequest, Site};
 
-use crate::budget::{Budget, NoRoom};
+use crate::budget::{Budget, BudgetUsedUp};
 use crate::front::FrontShared;
 
 /// Bytes of a request's state in its site's account, until dropped.
@@ -25,8 +25,8 @@ impl<'t> HeldVariables<'t> {
     pub(super) fn of(
         shared: &'t Arc<FrontShared>,
         site: &Site,
-        ruled: Option<&Ruled>,
-    ) -> Result<Option<HeldVariables<'t>>, NoRoom> {
+        ruled: Option<&RuledRequest>,
+    ) -> Result<Option<HeldVariables<'t>>, BudgetUsedUp> {
         let bytes = ruled.map_or(0, |ruled| ruled.state.weight());
         if bytes <= LITTLE {
             return Ok(None);

@@ -5,7 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use howdah_htaccess::modules::auth::named_user;
 use howdah_http::Request;
 use howdah_php::RunReport;
-use howdah_site::{DocumentPath, Resolution, Resolved, Ruled, Site, logged_path, requested_file};
+use howdah_site::{
+    DocumentPath, Resolution, Resolved, RuledRequest, Site, logged_path, requested_file,
+};
 use howdah_sys::open::Lookup;
 
 use super::RequestContext;
@@ -98,10 +100,11 @@ fn looked_up(context: &RequestContext<'_, '_>, site: &Site) -> Vec<u8> {
 }
 
 /// Returns the user who has authenticated, or has tried to. PHP takes the name from the request
-/// itself where no directive asks for one, and mod_php tells it to the log.
+/// itself where no directive asks for one, and mod_php tells it to the log. `None`: the request
+/// names no user.
 pub(super) fn user_of(
     request: &Request,
-    ruled: Option<&Ruled>,
+    ruled: Option<&RuledRequest>,
     is_script: bool,
 ) -> Option<Vec<u8>> {
     let state = ruled.map(|ruled| &ruled.state);

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use howdah_files::Representation;
 use howdah_htaccess::modules::filter::Filter;
 use howdah_http::{Fields, Method, Request, ResponseHead, SharedHead, Status};
-use howdah_site::Ruled;
+use howdah_site::RuledRequest;
 
-use crate::body::{Body, BodySource, SentFile, Trailers, Tunnel};
+use crate::body::{BodySource, ResponseBody, SentFile, Trailers, Tunnel};
 use crate::net::FilterMemory;
 
 /// A response before it is encoded for a protocol.
 #[derive(Debug)]
 pub(crate) struct Response {
-    pub(crate) head: Head,
-    pub(crate) body: Body,
+    pub(crate) head: ResponseHeadSource,
+    pub(crate) body: ResponseBody,
     /// The filters that the content passes, in this order.
     pub(crate) filters: Vec<Filter>,
     /// The memory of these filters, in the client's account. `None` where it is not counted.
@@ -50,12 +50,12 @@ pub(crate) struct RangeRequest {
     /// The request's fields, after RequestHeader.
     pub(crate) fields: Fields,
     /// The rules for the page of a 416.
-    pub(crate) ruled: Option<Rc<Ruled>>,
+    pub(crate) ruled: Option<Rc<RuledRequest>>,
 }
 
 /// Status and fields.
 #[derive(Debug)]
-pub(crate) enum Head {
+pub(crate) enum ResponseHeadSource {
     /// The head of this response alone.
     Own(ResponseHead),
     /// The head of many responses to GET and HEAD; it belongs to content of its length.
@@ -66,7 +66,7 @@ pub(crate) enum Head {
 
 impl Response {
     /// Returns a response with that head and content, and without filters.
-    pub(crate) fn new(head: Head, body: Body) -> Response {
+    pub(crate) fn new(head: ResponseHeadSource, body: ResponseBody) -> Response {
         Response {
             head,
             body,
@@ -86,20 +86,22 @@ impl Response {
 
     /// Gives the response a head of its own in place of one that many share.
     pub(crate) fn own_head(&mut self) {
-        if !matches!(self.head, Head::Own(_)) {
-            self.head = Head::Own(self.head.get().clone());
+        if !matches!(self.head, ResponseHeadSource::Own(_)) {
+            self.head = ResponseHeadSource::Own(self.head.get().clone());
         }
     }
 
-    /// Has the content sent as it is from here on, and gives the memory of its filters back.
+    /// Lets the content pass without filters from here on, and gives the memory of the filters
+    /// back.
     pub(crate) fn drop_filters(&mut self) {
         self.filters.clear();
         self.filter_memory = None;
     }
 
-    /// Adds a field to a [`Head::Own`]. A field whose value cannot be sent is left out.
+    /// Adds a field to a [`ResponseHeadSource::Own`]. A field whose value cannot be sent is left
+    /// out.
     pub(crate) fn push(&mut self, name: &[u8], value: &[u8]) {
-        if let Head::Own(head) = &mut self.head {
+        if let ResponseHeadSource::Own(head) = &mut self.head {
             let pushed = head.push(name, value);
             debug_assert!(pushed.is_ok(), "our own fields can be sent");
         }
@@ -110,7 +112,8 @@ impl Response {
         self.head.get().status
     }
 
-    /// Returns the length of the content in bytes, if it is known before sending.
+    /// Returns the length of the content in bytes, if it is known before sending. `None`: it is not
+    /// known.
     pub(crate) fn length(&self) -> Option<u64> {
         if self.filters.is_empty() {
             self.body.length()
@@ -120,17 +123,18 @@ impl Response {
     }
 
     /// Returns the bytes of content that the head states: also those of content that GET would get.
+    /// `None`: the head states no length.
     pub(crate) fn stated_length(&self) -> Option<u64> {
         match &self.head {
-            Head::Own(_) => self.length(),
-            Head::Shared(shared) => Some(shared.length()),
-            Head::File(representation) => Some(representation.head().length()),
+            ResponseHeadSource::Own(_) => self.length(),
+            ResponseHeadSource::Shared(shared) => Some(shared.length()),
+            ResponseHeadSource::File(representation) => Some(representation.head().length()),
         }
     }
 
     /// Removes the media type from a response that has no content by its status: 204 and 304.
     pub(crate) fn drop_description(&mut self) {
-        if let Head::Own(head) = &mut self.head
+        if let ResponseHeadSource::Own(head) = &mut self.head
             && head.status.forbids_content()
         {
             head.fields.remove(b"content-type");
@@ -143,20 +147,20 @@ impl Response {
     }
 }
 
-impl Head {
+impl ResponseHeadSource {
     /// The head as data.
     pub(crate) fn get(&self) -> &ResponseHead {
         match self {
-            Head::Own(head) => head,
-            Head::Shared(shared) => shared.head(),
-            Head::File(representation) => representation.head().head(),
+            ResponseHeadSource::Own(head) => head,
+            ResponseHeadSource::Shared(shared) => shared.head(),
+            ResponseHeadSource::File(representation) => representation.head().head(),
         }
     }
 
     /// Returns the head as data, to be changed.
     pub(crate) fn into_own(self) -> ResponseHead {
         match self {
-            Head::Own(head) => head,
+            ResponseHeadSource::Own(head) => head,
             shared => shared.get().clone(),
         }
     }

@@ -11,7 +11,7 @@ use crate::tls::{InTheClear, TlsPolicy, redirect_status};
 
 /// Returns the response to a request that came over the wrong connection: one in the clear, one
 /// whose client has seen the certificate of another site, or one whose client has shown no
-/// certificate where the site wants one.
+/// certificate where the site wants one. `None`: the connection is the right one.
 pub(super) fn settle(
     context: &RequestContext<'_, '_>,
     tls: &TlsPolicy,
@@ -34,8 +34,8 @@ pub(super) fn settle(
 /// Settles a request that came in early data, which may be a copy that somebody has recorded.
 /// Returns the response to one that could change something, or that is for a site without early
 /// data, which may have its certificate in common with one that takes it: the client sends the
-/// request again when the handshake is complete (RFC 8470 §5.2). Others say in a field that they
-/// are early.
+/// request again when the handshake is complete (RFC 8470 §5.2). Other requests get a field that
+/// says that they are early, and `None` is returned.
 pub(super) fn settle_early(request: &mut Request, site: &Site) -> Option<Response> {
     let is_safe = site.config().tls.early_data
         && matches!(request.method, Method::Get | Method::Head)

@@ -9,21 +9,23 @@ use std::rc::{Rc, Weak};
 
 use howdah_config::Sapi;
 use howdah_http::{Limits, Request, Scheme, Status};
-use howdah_php::{Answers, Asker, PoolStateQuestion, SubRequestQuestion, SubRequestResult};
+use howdah_php::{
+    AskingConnection, PoolStateQuestion, QuestionHandler, SubRequestQuestion, SubRequestResult,
+};
 use howdah_site::{Resolution, Resolved, Script, server_variables};
 
 use super::context::{Arrival, RequestContext, ScratchBuffers};
 use super::directives;
 use super::response::Response;
 use crate::body::NoContent;
-use crate::front::Thread;
+use crate::front::FrontThread;
 use crate::net::Peer;
 use crate::observe::RequestError;
 use crate::respond::pool_status;
 
 /// Answers the questions of the scripts of site number `site` on a thread.
-pub(crate) fn answers(thread: Weak<Thread>, site: usize) -> Answers {
-    Answers::new(move |question, asker| {
+pub(crate) fn answers(thread: Weak<FrontThread>, site: usize) -> QuestionHandler {
+    QuestionHandler::new(move |question, asker| {
         let thread = thread.clone();
         Box::pin(async move {
             let Some(thread) = thread.upgrade() else {
@@ -54,7 +56,7 @@ struct SubRequest {
 impl SubRequest {
     /// Reads a question, whose bytes are a pool's. `None` if it is none, or asks for what no client
     /// could ask for.
-    fn read(limits: &Limits, question: &[u8], asker: Asker) -> Option<SubRequest> {
+    fn read(limits: &Limits, question: &[u8], asker: AskingConnection) -> Option<SubRequest> {
         let question = SubRequestQuestion::decode(question)?;
         let mut peer = Peer::new(asker.remote, asker.local);
         peer.scheme = match question.scheme {
@@ -67,7 +69,7 @@ impl SubRequest {
     }
 
     /// Resolves the request, and encodes the result.
-    async fn resolve(mut self, thread: &Rc<Thread>, site: usize) -> Vec<u8> {
+    async fn resolve(mut self, thread: &Rc<FrontThread>, site: usize) -> Vec<u8> {
         let Some(site) = thread.sites().iter().nth(site) else {
             return SubRequestResult::Status(Status::NOT_FOUND.code()).encode();
         };
@@ -111,7 +113,7 @@ impl SubRequest {
 fn script_found(
     context: &RequestContext<'_, '_>,
     script: &Script,
-    ruled: Option<&howdah_site::Ruled>,
+    ruled: Option<&howdah_site::RuledRequest>,
 ) -> Vec<u8> {
     let mut owned: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
     server_variables(&context.client(), script, ruled, &mut |name: &[u8], value: &[u8]| {
@@ -126,7 +128,7 @@ fn script_found(
 
 /// Returns whether the scripts of a site find the functions of php-fpm. The others cannot ask for
 /// its state, which takes a look at the site's counters in all threads.
-fn is_named_as_fpm(thread: &Thread, site: usize) -> bool {
+fn is_named_as_fpm(thread: &FrontThread, site: usize) -> bool {
     let php = thread.config().sites.get(site).and_then(|site| site.php.as_ref());
     php.is_some_and(|php| php.sapi == Sapi::FpmFcgi)
 }

@@ -22,7 +22,7 @@ use quinn::{
 use super::exchange::PacketExchange;
 use super::route::ConnectionIds;
 use super::socket::EndpointSocket;
-use crate::front::{self, Thread};
+use crate::front::{self, FrontThread};
 use crate::log::Level;
 use crate::net::{AcceptTurn, Peer, ThreadConnection, task_waker};
 use crate::{protocols, tls};
@@ -47,7 +47,7 @@ const SMALL_BUFFER: u64 = 64 * 1024;
 const USED_TOKENS: u64 = 50_000;
 const USED_TOKENS_MEMORY: usize = 256 * 1024;
 
-impl Thread {
+impl FrontThread {
     /// Serves QUIC on every listener that has it.
     pub(crate) fn serve_quic(self: &Rc<Self>) {
         let Some(exchange) = &self.shared.quic else {
@@ -173,7 +173,7 @@ impl Thread {
 /// Waits for the end of a handshake, or with early data for the client's first message. As one over
 /// TCP, it may be given up to make room.
 async fn finish(
-    thread: &Thread,
+    thread: &FrontThread,
     connecting: Connecting,
     is_proven: bool,
 ) -> Result<quinn::Connection, String> {
@@ -210,7 +210,7 @@ async fn connected(
 
 /// Returns the client of a connection that began at `remote`, with the facts about its encryption.
 fn peer(
-    thread: &Thread,
+    thread: &FrontThread,
     connection: &quinn::Connection,
     remote: SocketAddr,
     place: usize,

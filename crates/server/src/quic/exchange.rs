@@ -18,7 +18,8 @@ const MOST_FORWARDED: usize = 4096;
 /// Forwarded packets that are taken before the event loop turns to its sockets again. A client
 /// that sends packets for connections of a former generation makes one of each.
 const MOST_AT_ONCE: usize = 64;
-/// Bytes of the longest forwarded packet: its head, and the longest packet of UDP.
+/// Bytes of the longest forwarded packet: its head, and the longest packet of UDP. No packet is
+/// longer.
 const LONGEST_FORWARDED: usize = 1 << 16;
 
 /// The endpoints of a front.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use howdah_http::{Fields, Status};
 use howdah_php::{EntryBlock, RequestEncoder};
 use howdah_site::{
-    ClientRequest, EnvironmentNames, Ruled, Script, ScriptEnvironment, common_variables,
+    ClientRequest, EnvironmentNames, RuledRequest, Script, ScriptEnvironment, common_variables,
     own_variables, server_variables,
 };
 
@@ -33,15 +33,14 @@ pub(crate) struct CommonCall {
 }
 
 impl CommonCall {
-    fn of(call: &ScriptCall<'_>, ruled: &Ruled) -> CommonCall {
+    fn of(call: &ScriptCall<'_>, ruled: &RuledRequest) -> CommonCall {
         let mut environment = ScriptEnvironment::of(ruled);
         let (mut first, mut last) = (EntryBlock::default(), EntryBlock::default());
         common_variables(&call.client, call.script, Some(ruled), &mut |name, value| {
             environment.leave_out(name);
             first.variable(name, value);
         });
-        let count = environment.give(|name, value| last.variable(name, value));
-        last.environment(count);
+        environment.give(|name, value| last.variable(name, value));
         add_ini(&mut last, ruled);
         CommonCall {
             first,
@@ -57,7 +56,7 @@ impl ScriptCall<'_> {
     pub(crate) fn encode(
         &self,
         encoder: &mut RequestEncoder,
-        ruled: Option<&Rc<Ruled>>,
+        ruled: Option<&Rc<RuledRequest>>,
         prepared: Option<&PreparedResponse>,
     ) {
         let ruled = ruled.map(Rc::as_ref);
@@ -72,7 +71,12 @@ impl ScriptCall<'_> {
 
     /// Encodes `common` and the request's own variables. `false`: one of them has a name that a
     /// directive has set, and the call must be encoded again without `common`.
-    fn encode_own(&self, encoder: &mut RequestEncoder, ruled: &Ruled, common: &CommonCall) -> bool {
+    fn encode_own(
+        &self,
+        encoder: &mut RequestEncoder,
+        ruled: &RuledRequest,
+        common: &CommonCall,
+    ) -> bool {
         let mut is_apart = true;
         self.begin(encoder, Some(ruled));
         let entries = encoder.entries();
@@ -85,19 +89,18 @@ impl ScriptCall<'_> {
         is_apart
     }
 
-    fn encode_all(&self, encoder: &mut RequestEncoder, ruled: Option<&Ruled>) {
+    fn encode_all(&self, encoder: &mut RequestEncoder, ruled: Option<&RuledRequest>) {
         self.begin(encoder, ruled);
         let entries = encoder.entries();
-        let count = server_variables(&self.client, self.script, ruled, &mut |name, value| {
+        server_variables(&self.client, self.script, ruled, &mut |name, value| {
             entries.variable(name, value)
         });
-        entries.environment(count);
         if let Some(ruled) = ruled {
             add_ini(entries, ruled);
         }
     }
 
-    fn begin(&self, encoder: &mut RequestEncoder, ruled: Option<&Ruled>) {
+    fn begin(&self, encoder: &mut RequestEncoder, ruled: Option<&RuledRequest>) {
         let request = self.client.request();
         let state = ruled.map(|ruled| &ruled.state);
         let fields =
@@ -127,7 +130,7 @@ impl ScriptCall<'_> {
 }
 
 /// The ini values that directives set.
-fn add_ini(block: &mut EntryBlock, ruled: &Ruled) {
+fn add_ini(block: &mut EntryBlock, ruled: &RuledRequest) {
     for (name, value) in ruled.settings.php.iter().flat_map(|php| &php.values) {
         block.ini(name, value);
     }

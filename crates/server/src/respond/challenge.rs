@@ -2,8 +2,8 @@
 
 use howdah_http::{Method, ResponseHead, Status};
 
-use crate::body::Body;
-use crate::pipeline::{Head, RequestContext, Response};
+use crate::body::ResponseBody;
+use crate::pipeline::{RequestContext, Response, ResponseHeadSource};
 
 /// Returns the response to an authority's request for an HTTP-01 challenge (RFC 8555 §8.3); `None`
 /// for all other requests. No rule of a site can prevent the answer.
@@ -14,8 +14,8 @@ pub(crate) fn respond(context: &RequestContext<'_, '_>) -> Option<Response> {
         return None;
     }
     let content = challenges.http(context.request.path())?;
-    let head = Head::Own(ResponseHead::new(Status::OK));
-    let mut response = Response::new(head, Body::whole(content.into()));
+    let head = ResponseHeadSource::Own(ResponseHead::new(Status::OK));
+    let mut response = Response::new(head, ResponseBody::whole(content.into()));
     response.push(b"Content-Type", b"application/octet-stream");
     Some(response)
 }

@@ -3,14 +3,14 @@
 //!
 //! Directives come first: a response whose content they have encoded or filtered is left alone.
 
-use howdah_files::{Asked, CodedFile, FileStore, NegotiatedForm};
+use howdah_files::{CodedFile, FileStore, NegotiatedForm, RequestedPart};
 use howdah_htaccess::modules::filter::Filter;
 use howdah_http::{Fields, ResponseHead, Status, codings, members};
 use howdah_site::{ContentCoding, DocumentPath, FileHandle, Site};
 
 use super::not_modified;
 use crate::body::{BodySource, FilterRoom, compressor};
-use crate::pipeline::{Head, RequestContext, Response};
+use crate::pipeline::{RequestContext, Response, ResponseHeadSource};
 
 /// Returns the file to send in place of the one at `path`, and the form in which it is sent.
 /// `fields` are those of the request.
@@ -44,7 +44,7 @@ pub(crate) struct CodingFacts<'a> {
     pub(crate) environment: Option<&'a Fields>,
     /// The part of a file that is asked for; `None` for other content. A part is one of the plain
     /// content.
-    pub(crate) asked: Option<&'a Asked>,
+    pub(crate) asked: Option<&'a RequestedPart>,
 }
 
 /// Returns whether the site has content compressed: files, or the output of scripts. The variable
@@ -56,9 +56,9 @@ pub(crate) fn compresses(site: &Site, is_script: bool, environment: Option<&Fiel
         && !environment.is_some_and(|environment| environment.contains(b"no-gzip"))
 }
 
-/// Has the content of `response` compressed, if the site says so, the client accepts a coding, and
-/// has memory left for it. The response to a client that has the compressed content already becomes
-/// a 304.
+/// Lets a filter compress the content of `response`, if the site says so, and the client accepts a
+/// coding and has memory left for it. The response to a client that has the compressed content
+/// already becomes a 304.
 pub(crate) fn compress(
     context: &RequestContext<'_, '_>,
     site: &Site,
@@ -70,7 +70,7 @@ pub(crate) fn compress(
         return response;
     }
     response.own_head();
-    let Head::Own(head) = &mut response.head else {
+    let ResponseHeadSource::Own(head) = &mut response.head else {
         return response;
     };
     vary(head);
@@ -93,7 +93,7 @@ pub(crate) fn compress(
             FilterRoom::of(&response, context.request, place)
         }
     };
-    if let Head::Own(head) = &mut response.head
+    if let ResponseHeadSource::Own(head) = &mut response.head
         && room.bytes().is_none_or(|bytes| filter.memory() <= bytes)
     {
         encode(head, coding, tag);
@@ -114,7 +114,7 @@ fn preferred(site: &Site, facts: CodingFacts<'_>) -> Option<ContentCoding> {
         site.config().compress.iter().filter(is_offered).copied().collect();
     let tokens: Vec<&str> = offered.iter().map(|coding| coding.token()).collect();
     let preferred = codings::preferred(facts.fields, &tokens)
-        .filter(|_| !facts.asked.is_some_and(Asked::is_part))?;
+        .filter(|_| !facts.asked.is_some_and(RequestedPart::is_part))?;
     offered.get(preferred).copied()
 }
 
@@ -140,7 +140,8 @@ fn varies(head: &ResponseHead) -> bool {
     head.fields.values(b"vary").flat_map(members).any(has)
 }
 
-/// Describes the effect of [`compress`] on a head, for `howdah explain`.
+/// Changes a head like [`compress`], for `howdah explain`. Returns the filter that would compress
+/// the content. `None`: the content would be sent as it is.
 pub(crate) fn explained(
     site: &Site,
     facts: CodingFacts<'_>,
@@ -174,7 +175,7 @@ fn weak(tag: &[u8], coding: &str) -> Option<Vec<u8>> {
 /// the fields of the 200 (RFC 9110 §15.4.5).
 fn is_compressible(head: &ResponseHead, facts: CodingFacts<'_>, length: Option<u64>) -> bool {
     let is_fixed = |member: &[u8]| member.eq_ignore_ascii_case(b"no-transform");
-    let is_known = matches!(facts.asked, Some(Asked::NotModified));
+    let is_known = matches!(facts.asked, Some(RequestedPart::NotModified));
     (head.status == Status::OK || is_known)
         && !head.fields.values(b"cache-control").flat_map(members).any(is_fixed)
         && !head.fields.contains(b"content-encoding")

@@ -3,19 +3,20 @@
 use std::rc::Rc;
 
 use howdah_files::{
-    self as files, Answer, AnswerForm, Asked, FileBody, NegotiatedForm, Representation, SentTag,
+    self as files, AnswerForm, FileAnswer, FileBody, NegotiatedForm, Representation, RequestedPart,
+    SentTag,
 };
 use howdah_htaccess::modules::core::EtagParts;
 use howdah_htaccess::response;
 use howdah_http::{Fields, Request, ResponseHead, Status};
-use howdah_site::{DocumentPath, FileHandle, Ruled, Site};
+use howdah_site::{DocumentPath, FileHandle, RuledRequest, Site};
 
 use super::codings::{self, CodingFacts};
 use super::not_modified;
 use super::prepared::{HeadConditions, PreparedResponse};
-use crate::body::{Body, coding};
+use crate::body::{ResponseBody, coding};
 use crate::observe::{RequestError, RespondError};
-use crate::pipeline::{Head, RequestContext, Response, adjust};
+use crate::pipeline::{RequestContext, Response, ResponseHeadSource, adjust};
 
 /// Responds with the file at `path`. Content of the request, such as a form that is posted to a
 /// page, is received first and discarded.
@@ -25,7 +26,7 @@ use crate::pipeline::{Head, RequestContext, Response, adjust};
 pub(crate) async fn respond(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: Option<&mut Rc<Ruled>>,
+    ruled: Option<&mut Rc<RuledRequest>>,
     (path, file): (DocumentPath, FileHandle),
 ) -> Result<Response, RespondError> {
     // Behind an error, such as 413, the rest of the content is not waited for.
@@ -49,10 +50,13 @@ pub(crate) async fn respond(
     let answer = context.thread.store().answer(context.request, &path, file);
     context.scratch.paths.reuse(path);
     let answer = answer?;
-    if let Asked::Whole = answer.asked {
-        return Ok(Response::new(Head::File(answer.representation), answer.body.into()));
+    if let RequestedPart::Whole = answer.asked {
+        return Ok(Response::new(
+            ResponseHeadSource::File(answer.representation),
+            answer.body.into(),
+        ));
     }
-    let whole = Response::new(Head::Own(answer.head()), answer.body.into());
+    let whole = Response::new(ResponseHeadSource::Own(answer.head()), answer.body.into());
     Ok(select(whole, answer.asked, None))
 }
 
@@ -64,19 +68,19 @@ pub(crate) async fn respond(
 pub(crate) async fn respond_with_methods(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: Option<&mut Rc<Ruled>>,
+    ruled: Option<&mut Rc<RuledRequest>>,
     (methods, path): (&str, DocumentPath),
 ) -> Result<Response, RespondError> {
     let mut head = ResponseHead::new(Status::OK);
     head.fields.push(b"Allow", methods.as_bytes());
     push_media_type(&mut head, &path, ruled.as_deref().map(Rc::as_ref));
-    let mut response = Response::new(Head::Own(head), Body::none());
+    let mut response = Response::new(ResponseHeadSource::Own(head), ResponseBody::none());
     adjust(context, site, ruled, &mut response).await?;
     response.drop_filters();
     Ok(response)
 }
 
-/// As [`respond`], where the site's configuration asks for content codings.
+/// Answers like [`respond`], where the site's configuration asks for content codings.
 fn respond_coded(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
@@ -97,8 +101,8 @@ fn respond_coded(
     };
     let tag = named_tag(&answer, facts.fields);
     let head = match answer.asked {
-        Asked::Whole => Head::File(Rc::clone(&answer.representation)),
-        _ => Head::Own(answer.head()),
+        RequestedPart::Whole => ResponseHeadSource::File(Rc::clone(&answer.representation)),
+        _ => ResponseHeadSource::Own(answer.head()),
     };
     let whole = Response {
         representation: Some(answer.representation),
@@ -113,28 +117,28 @@ fn respond_coded(
 
 /// Returns what is asked for of a file. `whole` is the response with all of it, or with the head of
 /// the 304, as directives and codings have made it. `named`: see [`named_tag`].
-pub(super) fn select(whole: Response, asked: Asked, named: Option<Vec<u8>>) -> Response {
+pub(super) fn select(whole: Response, asked: RequestedPart, named: Option<Vec<u8>>) -> Response {
     let is_filtered = !whole.filters.is_empty();
     if sends_whole(&asked, is_filtered || whole.status() == Status::NOT_MODIFIED) {
         return whole;
     }
     let mut head = whole.head.into_own();
     let body = select_head(&mut head, is_filtered, asked, named);
-    Response::new(Head::Own(head), body.into())
+    Response::new(ResponseHeadSource::Own(head), body.into())
 }
 
 /// Returns whether the response for the whole file is sent. Compressing a part does not give a part
 /// of the compressed content: RFC 9110 §14.2 lets a server ignore Range. `is_other`: the filters
 /// make other content, or the client has that.
-pub(crate) fn sends_whole(asked: &Asked, is_other: bool) -> bool {
-    matches!(asked, Asked::Whole) || (asked.is_part() && is_other)
+pub(crate) fn sends_whole(asked: &RequestedPart, is_other: bool) -> bool {
+    matches!(asked, RequestedPart::Whole) || (asked.is_part() && is_other)
 }
 
 /// Changes the head of the whole file as [`select`] does. Returns the content.
 pub(crate) fn select_head(
     head: &mut ResponseHead,
     is_filtered: bool,
-    asked: Asked,
+    asked: RequestedPart,
     named: Option<Vec<u8>>,
 ) -> FileBody {
     if is_filtered {
@@ -147,9 +151,9 @@ pub(crate) fn select_head(
 }
 
 /// Returns the entity tag of the file without filters, where the client has named the tag of its
-/// copy: it gets that tag with a 304.
-pub(crate) fn named_tag(answer: &Answer, fields: &Fields) -> Option<Vec<u8>> {
-    if !matches!(answer.asked, Asked::NotModified) || !fields.contains(b"if-none-match") {
+/// copy: it gets that tag with a 304. `None`: the answer is no 304 to a named tag.
+pub(crate) fn named_tag(answer: &FileAnswer, fields: &Fields) -> Option<Vec<u8>> {
+    if !matches!(answer.asked, RequestedPart::NotModified) || !fields.contains(b"if-none-match") {
         return None;
     }
     let own = || answer.representation.head().head().fields.value(b"etag");
@@ -159,11 +163,11 @@ pub(crate) fn named_tag(answer: &Answer, fields: &Fields) -> Option<Vec<u8>> {
     }
 }
 
-/// As [`respond`], where directives apply.
+/// Answers like [`respond`], where directives apply.
 async fn respond_ruled(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: &mut Rc<Ruled>,
+    ruled: &mut Rc<RuledRequest>,
     (path, file, variant): (DocumentPath, FileHandle, NegotiatedForm),
 ) -> Result<Response, RespondError> {
     let core = ruled.settings.core.as_ref();
@@ -191,17 +195,17 @@ async fn respond_ruled(
 async fn adjusted(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: &mut Rc<Ruled>,
-    answer: Answer,
-) -> Result<(Response, Asked), RespondError> {
-    if let Asked::Failed(head) = answer.asked {
+    ruled: &mut Rc<RuledRequest>,
+    answer: FileAnswer,
+) -> Result<(Response, RequestedPart), RespondError> {
+    if let RequestedPart::Failed(head) = answer.asked {
         let modified = answer.representation.modified();
-        return Ok((failed(context, site, ruled, *head, modified).await?, Asked::Whole));
+        return Ok((failed(context, site, ruled, *head, modified).await?, RequestedPart::Whole));
     }
     let is_error_page = ruled.state.status != Status::OK;
     let second = context.arrival.began.seconds();
     let fields = &context.request.fields;
-    let is_whole = matches!(answer.asked, Asked::Whole);
+    let is_whole = matches!(answer.asked, RequestedPart::Whole);
     let is_plain = is_whole
         && !is_error_page
         && !fields.contains(b"if-none-match")
@@ -218,13 +222,13 @@ async fn adjusted(
     let compresses = codings::compresses(site, false, Some(&ruled.state.env));
     let is_own = is_whole && matches!(answer.tag, SentTag::Own);
     if !compresses && is_own && is_left_alone(ruled, &answer.representation) {
-        let head = Head::File(answer.representation);
+        let head = ResponseHeadSource::File(answer.representation);
         return Ok((Response::new(head, answer.body.into()), answer.asked));
     }
     let conditions = HeadConditions::of(ruled, context.request, second, compresses);
     let kept = prepared.zip(conditions);
     let mut head = answer.head();
-    let Answer {
+    let FileAnswer {
         representation: document, body, asked, ..
     } = answer;
     let length = body.length();
@@ -233,13 +237,13 @@ async fn adjusted(
     }
     set_content_type(&mut head, ruled);
     // A 304 loses its type to the directives, and whether content is compressed depends on it.
-    let is_known = compresses && matches!(asked, Asked::NotModified);
+    let is_known = compresses && matches!(asked, RequestedPart::NotModified);
     let kind = head.fields.value(b"content-type").filter(|_| is_known).map(<[u8]>::to_vec);
-    let mut response = Response::new(Head::Own(head), body.into());
+    let mut response = Response::new(ResponseHeadSource::Own(head), body.into());
     response.modified = microseconds(document.modified());
     response.representation = Some(Rc::clone(&document));
     adjust(context, site, Some(ruled), &mut response).await?;
-    if let (Some(kind), Head::Own(head)) = (&kind, &mut response.head) {
+    if let (Some(kind), ResponseHeadSource::Own(head)) = (&kind, &mut response.head) {
         head.fields.set(b"Content-Type", kind);
     }
     if compresses && !is_error_page {
@@ -269,11 +273,11 @@ fn keep_head(
     let is_settled =
         compressed.is_some() || (response.filters.is_empty() && !response.lacks_memory);
     let (head, body) = match (response.head, kept.filter(|_| is_settled)) {
-        (Head::Own(head), Some((prepared, conditions))) => {
+        (ResponseHeadSource::Own(head), Some((prepared, conditions))) => {
             let length = compressed.as_ref().map_or(length, |content| content.len() as u64);
-            let body = compressed.map_or(response.body, Body::shared);
+            let body = compressed.map_or(response.body, ResponseBody::shared);
             let head = prepared.keep_head(document, conditions, head, length, coding);
-            return Response::new(Head::Shared(head), body);
+            return Response::new(ResponseHeadSource::Shared(head), body);
         }
         (head, _) => (head, response.body),
     };
@@ -292,7 +296,7 @@ fn keep_head(
 async fn failed(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: &mut Rc<Ruled>,
+    ruled: &mut Rc<RuledRequest>,
     mut head: ResponseHead,
     modified: u64,
 ) -> Result<Response, RespondError> {
@@ -308,7 +312,7 @@ async fn failed(
     if !is_error {
         set_content_type(&mut head, ruled);
     }
-    let mut response = Response::new(Head::Own(head), Body::none());
+    let mut response = Response::new(ResponseHeadSource::Own(head), ResponseBody::none());
     response.modified = microseconds(modified);
     response.is_own = is_error;
     adjust(context, site, Some(ruled), &mut response).await?;
@@ -328,7 +332,7 @@ pub(super) fn microseconds(seconds: u64) -> Option<i64> {
 }
 
 /// Returns whether the directives leave the file's own head as it is, including its media type.
-fn is_left_alone(ruled: &Ruled, document: &Representation) -> bool {
+fn is_left_alone(ruled: &RuledRequest, document: &Representation) -> bool {
     let state = &ruled.state;
     state.status == Status::OK
         && state.charset.is_none()
@@ -339,12 +343,16 @@ fn is_left_alone(ruled: &Ruled, document: &Representation) -> bool {
 }
 
 /// Returns whether no directive sets the media type.
-fn is_by_name(ruled: &Ruled) -> bool {
+fn is_by_name(ruled: &RuledRequest) -> bool {
     ruled.settings.mime.is_none() && ruled.state.content_type.is_none()
 }
 
 /// Adds the media type of the file at `path`.
-pub(crate) fn push_media_type(head: &mut ResponseHead, path: &DocumentPath, ruled: Option<&Ruled>) {
+pub(crate) fn push_media_type(
+    head: &mut ResponseHead,
+    path: &DocumentPath,
+    ruled: Option<&RuledRequest>,
+) {
     let by_name = files::media_type(path.file_name());
     head.fields.push(b"Content-Type", by_name.as_bytes());
     if let Some(ruled) = ruled {
@@ -354,7 +362,7 @@ pub(crate) fn push_media_type(head: &mut ResponseHead, path: &DocumentPath, rule
 
 /// Sets the media type that the directives chose. Without one, the type is
 /// `application/octet-stream`, so that no browser guesses.
-pub(crate) fn set_content_type(head: &mut ResponseHead, ruled: &Ruled) {
+pub(crate) fn set_content_type(head: &mut ResponseHead, ruled: &RuledRequest) {
     if is_by_name(ruled) {
         return;
     }

@@ -7,11 +7,11 @@ use howdah_htaccess::host::{Probe, ProbeKind};
 use howdah_htaccess::modules::autoindex::FolderEntry;
 use howdah_htaccess::modules::core::EtagParts;
 use howdah_http::{ResponseHead, Status, date, etag};
-use howdah_site::{DocumentPath, Ruled, Site};
+use howdah_site::{DocumentPath, RuledRequest, Site};
 
-use crate::body::Body;
+use crate::body::ResponseBody;
 use crate::observe::RespondError;
-use crate::pipeline::{Head, RequestContext, Response, adjust, list};
+use crate::pipeline::{RequestContext, Response, ResponseHeadSource, adjust, list};
 
 /// Lists the folder at `path`.
 ///
@@ -20,7 +20,7 @@ use crate::pipeline::{Head, RequestContext, Response, adjust, list};
 pub(crate) async fn respond(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: Option<&mut Rc<Ruled>>,
+    ruled: Option<&mut Rc<RuledRequest>>,
     path: DocumentPath,
 ) -> Result<Response, RespondError> {
     let Some(ruled) = ruled else {
@@ -39,7 +39,8 @@ pub(crate) async fn respond(
         let parts = ruled.settings.core.as_ref().map(|core| core.etag_parts());
         push_date(&mut head, &folder, parts != Some(EtagParts::NONE));
     }
-    let mut response = Response::new(Head::Own(head), Body::whole(page.content.into()));
+    let mut response =
+        Response::new(ResponseHeadSource::Own(head), ResponseBody::whole(page.content.into()));
     adjust(context, site, Some(ruled), &mut response).await?;
     Ok(response)
 }

@@ -5,13 +5,13 @@ use std::time::Duration;
 use howdah_http::{Request, ResponseHead, Status};
 use howdah_site::Resolution;
 
-use crate::body::Body;
-use crate::pipeline::{Head, Response};
+use crate::body::ResponseBody;
+use crate::pipeline::{Response, ResponseHeadSource};
 
 impl Response {
     /// Returns a page that explains `status`.
     pub(crate) fn error(status: Status) -> Response {
-        let head = Head::Own(ResponseHead::new(status));
+        let head = ResponseHeadSource::Own(ResponseHead::new(status));
         let mut response = Response {
             is_own: true,
             ..Response::new(head, page(status, advice(status)))
@@ -50,7 +50,7 @@ impl Response {
     /// Says when a client that has sent too many requests may send the next one.
     pub(crate) fn retry_after(&mut self, wait: Duration) {
         self.own_head();
-        if let Head::Own(head) = &mut self.head {
+        if let ResponseHeadSource::Own(head) = &mut self.head {
             head.fields.remove(b"retry-after");
         }
         let seconds = wait.as_secs_f64().ceil().max(1.0);
@@ -78,7 +78,7 @@ impl Response {
     /// A page whose text the site's directives hold (ErrorDocument).
     fn page(status: Status, text: Vec<u8>) -> Response {
         Response {
-            body: Body::whole(text.into()),
+            body: ResponseBody::whole(text.into()),
             ..Response::error(status)
         }
     }
@@ -93,7 +93,10 @@ impl Response {
     /// The methods that a resource has.
     fn allow(status: Status, methods: &str) -> Response {
         let mut response = match status.is_success() {
-            true => Response::new(Head::Own(ResponseHead::new(status)), Body::none()),
+            true => Response::new(
+                ResponseHeadSource::Own(ResponseHead::new(status)),
+                ResponseBody::none(),
+            ),
             false => Response::error(status),
         };
         response.push(b"Allow", methods.as_bytes());
@@ -101,7 +104,7 @@ impl Response {
     }
 }
 
-fn page(status: Status, advice: &str) -> Body {
+fn page(status: Status, advice: &str) -> ResponseBody {
     let (code, reason) = (status.code(), status.reason());
     let text = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{code} \
@@ -113,7 +116,7 @@ fn page(status: Status, advice: &str) -> Body {
          h1{{font-weight:600}}</style></head>\n<body><h1>{code} \
          {reason}</h1><p>{advice}</p></body></html>\n"
     );
-    Body::whole(text.into_bytes().into())
+    ResponseBody::whole(text.into_bytes().into())
 }
 
 /// Returns advice for a visitor. The cause of an error is only in the log.
@@ -125,7 +128,7 @@ fn advice(status: Status) -> &'static str {
         404 => "There is no such page here.",
         405 => "This page cannot be used that way.",
         408 => "The request took too long to arrive.",
-        413 => "What was sent is larger than this site accepts.",
+        413 => "The request is larger than this site accepts.",
         414 | 431 => "The request's address or headers are longer than this site accepts.",
         421 => "This site is not served over this connection.",
         416 => "The file does not have that part.",

@@ -7,10 +7,10 @@ use howdah_http::{Request, ResponseHead, Status};
 use howdah_php::PoolStatePiece;
 use howdah_site::{Resolution, Resolved, Site};
 
-use crate::body::Body;
-use crate::front::Thread;
+use crate::body::ResponseBody;
+use crate::front::FrontThread;
 use crate::observe::RequestError;
-use crate::pipeline::{Head, RequestContext, Response};
+use crate::pipeline::{RequestContext, Response, ResponseHeadSource};
 use crate::status::{FpmQuery, PoolSnapshot, fpm_function_piece, fpm_page};
 
 /// Answers a request for the status page or for the ping. `None` for every other request. The
@@ -46,7 +46,10 @@ pub(crate) fn respond(
     ] {
         head.fields.push(name.as_bytes(), value.as_bytes());
     }
-    Some(Response::new(Head::Own(head), Body::whole(content.into_bytes().into())))
+    Some(Response::new(
+        ResponseHeadSource::Own(head),
+        ResponseBody::whole(content.into_bytes().into()),
+    ))
 }
 
 /// Returns whether the request is for the ping (`true`) or the status page; `None` for neither.
@@ -78,7 +81,7 @@ fn is_open(resolved: &Resolved) -> bool {
 
 /// Returns a piece of what `fpm_get_status()` returns in a script of the site: the one that begins
 /// with the worker `first`. `None`: the site has no pool.
-pub(crate) fn function_piece(thread: &Thread, site: &Site, first: usize) -> Option<Vec<u8>> {
+pub(crate) fn function_piece(thread: &FrontThread, site: &Site, first: usize) -> Option<Vec<u8>> {
     let (pool, now) = of_site(thread, site)?;
     let (json, next) = fpm_function_piece(site.name(), &pool, first, now);
     Some(PoolStatePiece { next, json: json.as_bytes() }.encode())
@@ -86,7 +89,7 @@ pub(crate) fn function_piece(thread: &Thread, site: &Site, first: usize) -> Opti
 
 /// Returns the state of the site's pool, and the time in seconds since 1970. `None`: the site has
 /// no pool.
-fn of_site(thread: &Thread, site: &Site) -> Option<(PoolSnapshot, f64)> {
+fn of_site(thread: &FrontThread, site: &Site) -> Option<(PoolSnapshot, f64)> {
     let shared = &thread.shared;
     let pool = shared.pools.get(site.number())?.as_deref()?;
     let totals = shared.facts.ledger.site(site.name());

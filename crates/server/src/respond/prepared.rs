@@ -9,11 +9,11 @@ use howdah_files::{CompressedCache, Representation};
 use howdah_htaccess::RequestState;
 use howdah_htaccess::response::passes_filters;
 use howdah_http::{Request, ResponseHead, SharedHead};
-use howdah_site::{ContentCoding, Ruled};
+use howdah_site::{ContentCoding, RuledRequest};
 
 use super::call::CommonCall;
-use crate::body::Body;
-use crate::pipeline::{Head, Response};
+use crate::body::ResponseBody;
+use crate::pipeline::{Response, ResponseHeadSource};
 
 /// The prepared parts of the answers to requests of one cached resolution.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ impl HeadConditions {
     /// Returns the conditions for a request with the rules `ruled`. `None`: the head depends on
     /// more, and cannot be prepared.
     pub(super) fn of(
-        ruled: &Ruled,
+        ruled: &RuledRequest,
         request: &Request,
         second: u64,
         compresses: bool,
@@ -69,7 +69,7 @@ impl HeadConditions {
         })
     }
 
-    fn hold(&self, ruled: &Ruled, request: &Request, second: u64) -> bool {
+    fn hold(&self, ruled: &RuledRequest, request: &Request, second: u64) -> bool {
         self.second.is_none_or(|known| known == second)
             && self
                 .accepts
@@ -85,11 +85,11 @@ impl PreparedResponse {
     pub(super) fn file(
         &self,
         representation: &Rc<Representation>,
-        ruled: &Ruled,
+        ruled: &RuledRequest,
         request: &Request,
         second: u64,
         cache: &CompressedCache,
-        body: impl FnOnce() -> Body,
+        body: impl FnOnce() -> ResponseBody,
     ) -> Option<Response> {
         let prepared = self.head.borrow();
         let prepared = prepared.as_ref().filter(|prepared| {
@@ -98,9 +98,9 @@ impl PreparedResponse {
         })?;
         let body = match prepared.coding {
             None => body(),
-            Some(coding) => Body::shared(cache.find(representation, coding)?),
+            Some(coding) => ResponseBody::shared(cache.find(representation, coding)?),
         };
-        Some(Response::new(Head::Shared(Rc::clone(&prepared.head)), body))
+        Some(Response::new(ResponseHeadSource::Shared(Rc::clone(&prepared.head)), body))
     }
 
     /// Keeps a head for content of `length` bytes, unless it is long. Returns the shared head.

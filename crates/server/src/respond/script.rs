@@ -11,18 +11,18 @@ use howdah_htaccess::modules::filter;
 use howdah_htaccess::response;
 use howdah_http::{Fields, Method, ResponseHead, Status, members};
 use howdah_php::{
-    Asker, DispatchError, Exchange, ExchangeError, HeadKind, PoolHandle, QueuePlace, RequestBody,
-    RequestEncoder, ScriptRun, decode_head,
+    AskingConnection, DispatchError, ExchangeError, HeadKind, PoolHandle, QueuePlace, RequestBody,
+    RequestEncoder, ScriptExchange, ScriptRun, decode_head,
 };
-use howdah_site::{DocumentHost, Ruled, Script, Site};
+use howdah_site::{RuledRequest, Script, Site, SiteHost};
 
 use super::call::ScriptCall;
 use super::codings::{self, CodingFacts};
 use super::sendfile;
-use crate::body::{self, Body, BodyError, PAUSE, ReceivedContent, Unchunked};
+use crate::body::{self, BodyError, PAUSE, ReceivedContent, ResponseBody, Unchunked};
 use crate::crew::ClientNetwork;
 use crate::observe::{Phase, RequestError, RespondError};
-use crate::pipeline::{Head, RangeRequest, RequestContext, Response, adjust};
+use crate::pipeline::{RangeRequest, RequestContext, Response, ResponseHeadSource, adjust};
 
 /// Receives the request's content, lets a worker run the script, and waits for the head of its
 /// response. With `is_error` the script makes an error page, which gets no request content.
@@ -32,7 +32,7 @@ use crate::pipeline::{Head, RangeRequest, RequestContext, Response, adjust};
 pub(crate) async fn respond(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    mut ruled: Option<&mut Rc<Ruled>>,
+    mut ruled: Option<&mut Rc<RuledRequest>>,
     script: &Script,
     is_error: bool,
 ) -> Result<Response, RespondError> {
@@ -66,11 +66,13 @@ pub(crate) async fn respond(
         match final_head(context, &mut exchange).await {
             Ok(head) => break (head, exchange),
             // A request that no worker has begun is handed over again, perhaps to the next zygote.
-            Err(NoHead::Failed(ExchangeError::NotTaken)) => place.since = Some(exchange.since()),
-            Err(NoHead::Failed(failure)) => {
+            Err(NoResponseHead::Failed(ExchangeError::NotTaken)) => {
+                place.since = Some(exchange.since())
+            }
+            Err(NoResponseHead::Failed(failure)) => {
                 return Err(RequestError::script(context.situation(), script, failure).into());
             }
-            Err(NoHead::Gone) => return Err(RequestError::gone(context.situation()).into()),
+            Err(NoResponseHead::Gone) => return Err(RequestError::gone(context.situation()).into()),
         }
     };
     if site.config().server_timing {
@@ -84,7 +86,9 @@ pub(crate) async fn respond(
         exchange.detach();
         return sendfile::respond(context, site, ruled, script, head).await;
     }
-    Begun { head, exchange, is_error }.respond(context, site, ruled, script).await
+    BegunResponse { head, exchange, is_error }
+        .respond(context, site, ruled, script)
+        .await
 }
 
 /// Notes that a request was refused that has waited for a worker since then.
@@ -110,16 +114,16 @@ fn queue_place(context: &RequestContext<'_, '_>, site: &Site) -> QueuePlace {
 async fn hand_over(
     context: &RequestContext<'_, '_>,
     pool: &PoolHandle,
-    ruled: Option<&Rc<Ruled>>,
+    ruled: Option<&Rc<RuledRequest>>,
     (script, place): (&Script, QueuePlace),
     content: &WorkerContent,
-) -> Option<Result<Box<Exchange>, DispatchError>> {
+) -> Option<Result<Box<ScriptExchange>, DispatchError>> {
     context.phase.set(Phase::WaitingForWorker);
     let call = ScriptCall { client: context.client(), script };
     let prepared = context.prepared.as_deref();
     let encode = |encoder: &mut RequestEncoder| call.encode(encoder, ruled, prepared);
     let (remote, local) = (context.peer.remote, context.peer.local);
-    let asker = Some(Asker { remote, local });
+    let asker = Some(AskingConnection { remote, local });
     let encoder = context.thread.encoder();
     let dispatch = pin!(pool.dispatch(place, asker, encoder, encode, content.as_body()));
     // A request that still waits is given up as soon as the client closes its side: that makes
@@ -192,14 +196,14 @@ fn content_error(context: &RequestContext<'_, '_>, error: &BodyError) -> Respond
 }
 
 /// A response whose head has come.
-struct Begun {
+struct BegunResponse {
     head: ResponseHead,
-    exchange: Box<Exchange>,
+    exchange: Box<ScriptExchange>,
     /// The script makes an error page.
     is_error: bool,
 }
 
-impl Begun {
+impl BegunResponse {
     /// Lets directives and the site's configuration change the head, and choose the filters of the
     /// content.
     ///
@@ -209,7 +213,7 @@ impl Begun {
         mut self,
         context: &mut RequestContext<'_, '_>,
         site: &Site,
-        mut ruled: Option<&mut Rc<Ruled>>,
+        mut ruled: Option<&mut Rc<RuledRequest>>,
         script: &Script,
     ) -> Result<Response, RespondError> {
         let rules = ruled.as_deref().map(Rc::as_ref);
@@ -230,10 +234,10 @@ impl Begun {
             ruled: ruled.as_deref().cloned(),
         });
         let body = match is_chunked {
-            false => Body::script(self.exchange, self.head.content_length()),
+            false => ResponseBody::script(self.exchange, self.head.content_length()),
             true => unchunked(context, script, self.exchange),
         };
-        let mut response = Response::new(Head::Own(self.head), body);
+        let mut response = Response::new(ResponseHeadSource::Own(self.head), body);
         (response.length_hint, response.modified) = (length_hint, modified);
         adjust(context, site, ruled.as_deref_mut(), &mut response).await?;
         let fields = edited.as_ref().unwrap_or(&context.request.fields);
@@ -263,11 +267,15 @@ fn take_chunked(head: &mut ResponseHead) -> bool {
 }
 
 /// The output of a script that has divided it into chunks itself.
-fn unchunked(context: &RequestContext<'_, '_>, script: &Script, exchange: Box<Exchange>) -> Body {
+fn unchunked(
+    context: &RequestContext<'_, '_>,
+    script: &Script,
+    exchange: Box<ScriptExchange>,
+) -> ResponseBody {
     let thread = Rc::clone(context.thread);
     let error = RequestError::chunks(context.situation(), script);
     let report = Box::new(move |malformed| thread.report(&error(malformed)));
-    Body::Stream(Box::new(Unchunked::new(Body::script(exchange, None), report)))
+    ResponseBody::Stream(Box::new(Unchunked::new(ResponseBody::script(exchange, None), report)))
 }
 
 /// Receives the request's content. Error pages get no request content.
@@ -276,7 +284,7 @@ fn unchunked(context: &RequestContext<'_, '_>, script: &Script, exchange: Box<Ex
 /// The content was not received.
 pub(super) async fn content(
     context: &mut RequestContext<'_, '_>,
-    ruled: Option<&Ruled>,
+    ruled: Option<&RuledRequest>,
     is_error: bool,
 ) -> Result<ReceivedContent, RespondError> {
     if is_error || ruled.is_some_and(|ruled| ruled.is_content_gone) {
@@ -290,7 +298,7 @@ pub(super) async fn content(
 
 /// Returns the limit of LimitRequestBody; `None` if there is none. The server's own limit applies
 /// as well.
-fn body_limit(ruled: &Ruled) -> Option<u64> {
+fn body_limit(ruled: &RuledRequest) -> Option<u64> {
     let limit = ruled.settings.core.as_ref()?.request_body_limit?;
     (limit > 0).then_some(limit)
 }
@@ -298,9 +306,9 @@ fn body_limit(ruled: &Ruled) -> Option<u64> {
 /// Returns the length of the script's output, if there are filters and the output is short and ends
 /// at once.
 async fn short_length(
-    ruled: Option<&Ruled>,
+    ruled: Option<&RuledRequest>,
     compresses: bool,
-    exchange: &mut Exchange,
+    exchange: &mut ScriptExchange,
 ) -> Option<u64> {
     let is_filtered =
         ruled.is_some_and(|ruled| response::passes_filters(&ruled.state, &ruled.settings));
@@ -325,7 +333,7 @@ async fn short_length(
 fn modified(
     context: &RequestContext<'_, '_>,
     site: &Site,
-    ruled: &Ruled,
+    ruled: &RuledRequest,
     script: &Script,
 ) -> Option<i64> {
     ruled.settings.expires.as_ref().filter(|expires| expires.is_active())?;
@@ -335,23 +343,23 @@ fn modified(
 }
 
 /// The reason why there is no head of a response.
-enum NoHead {
+enum NoResponseHead {
     Failed(ExchangeError),
     /// The client is gone.
     Gone,
 }
 
-impl From<ExchangeError> for NoHead {
-    fn from(failure: ExchangeError) -> NoHead {
-        NoHead::Failed(failure)
+impl From<ExchangeError> for NoResponseHead {
+    fn from(failure: ExchangeError) -> NoResponseHead {
+        NoResponseHead::Failed(failure)
     }
 }
 
 /// Waits for the head of the final response, and sends the interim responses that precede it.
 async fn final_head(
     context: &mut RequestContext<'_, '_>,
-    exchange: &mut Exchange,
-) -> Result<ResponseHead, NoHead> {
+    exchange: &mut ScriptExchange,
+) -> Result<ResponseHead, NoResponseHead> {
     loop {
         // A running script is told that its client is gone only when that is certain, as with
         // Apache. A request that waits is given up as soon as the client closes its side.
@@ -360,7 +368,7 @@ async fn final_head(
             false => context.stream.poll_broken(poll),
         };
         let wait = exchange.head_unless(is_gone, &mut context.scratch.head);
-        let kind = wait.await.ok_or(NoHead::Gone)??;
+        let kind = wait.await.ok_or(NoResponseHead::Gone)??;
         match kind {
             HeadKind::Environment => {
                 context.script_environment = Some(texts(context, "apache_setenv()")?);
@@ -377,7 +385,9 @@ async fn final_head(
         // A script that sends them without end does not keep the thread: other connections get
         // their turn, and it is told when its client is gone.
         let is_gone = |poll: &mut Context<'_>| context.stream.poll_broken(poll);
-        body::unless(is_gone, tokio::task::yield_now()).await.ok_or(NoHead::Gone)?;
+        body::unless(is_gone, tokio::task::yield_now())
+            .await
+            .ok_or(NoResponseHead::Gone)?;
     }
 }
 

@@ -11,8 +11,8 @@ use howdah_http::conditional::{self, Validators};
 use howdah_http::range::{self, Multipart, Ranges, Span};
 use howdah_http::{Fields, Method, ResponseHead, Status, date, members};
 
-use crate::body::{Body, BodySource, Ranged, Segment};
-use crate::pipeline::{Head, Response};
+use crate::body::{BodySource, Ranged, ResponseBody, Segment};
+use crate::pipeline::{Response, ResponseHeadSource};
 
 /// Returns the part of `response` that the request's `fields` ask for: 206. Where Range does not
 /// apply, returns the response as it is. `now` is in seconds since 1970.
@@ -25,7 +25,9 @@ pub(crate) fn select(
     mut response: Response,
     now: u64,
 ) -> Result<Response, u64> {
-    let (Head::Own(head), Some(length)) = (&mut response.head, response.body.length()) else {
+    let (ResponseHeadSource::Own(head), Some(length)) =
+        (&mut response.head, response.body.length())
+    else {
         return Ok(response);
     };
     let is_asked = *method == Method::Get && length > 0 && response.filters.is_empty();
@@ -41,13 +43,13 @@ pub(crate) fn select(
         Ranges::One(span) => {
             become_partial(head);
             head.fields.push(b"Content-Range", &range::content_range(span, length));
-            response.body = cut(response.body, vec![Segment::Span(span)]);
+            response.body = select_segments(response.body, vec![Segment::Span(span)]);
         }
         Ranges::Many(spans) => {
             become_partial(head);
-            let is_passing = !matches!(response.body, Body::Buffer(_, 0));
+            let is_passing = !matches!(response.body, ResponseBody::Buffer(_, 0));
             let segments = parts(head, spans, length, is_passing);
-            response.body = cut(response.body, segments);
+            response.body = select_segments(response.body, segments);
         }
     }
     Ok(response)
@@ -104,13 +106,13 @@ fn parts(
 }
 
 /// Returns the segments of `body`. A single part of content in memory stays where it is.
-fn cut(body: Body, segments: Vec<Segment>) -> Body {
+fn select_segments(body: ResponseBody, segments: Vec<Segment>) -> ResponseBody {
     match (body, &*segments) {
-        (Body::Buffer(mut bytes, 0), [Segment::Span(span)]) => {
+        (ResponseBody::Buffer(mut bytes, 0), [Segment::Span(span)]) => {
             bytes.truncate((span.last + 1) as usize);
-            Body::Buffer(bytes, span.first as usize)
+            ResponseBody::Buffer(bytes, span.first as usize)
         }
-        (Body::Buffer(bytes, 0), segments) => {
+        (ResponseBody::Buffer(bytes, 0), segments) => {
             let parts: Vec<&[u8]> = segments
                 .iter()
                 .map(|segment| match segment {
@@ -118,8 +120,8 @@ fn cut(body: Body, segments: Vec<Segment>) -> Body {
                     Segment::Span(span) => &bytes[span.first as usize..=span.last as usize],
                 })
                 .collect();
-            Body::Buffer(parts.concat(), 0)
+            ResponseBody::Buffer(parts.concat(), 0)
         }
-        (body, _) => Body::Stream(Box::new(Ranged::new(body, segments))),
+        (body, _) => ResponseBody::Stream(Box::new(Ranged::new(body, segments))),
     }
 }

@@ -10,15 +10,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use howdah_files::{Answer, Asked, FileBody, ScriptManner, real_path};
+use howdah_files::{FileAnswer, FileBody, RequestedPart, ScriptManner, real_path};
 use howdah_http::{Fields, ResponseHead, Status};
-use howdah_site::{DocumentPath, Ruled, Script, Site};
+use howdah_site::{DocumentPath, RuledRequest, Script, Site};
 use howdah_sys::open::{self, Lookup};
 
 use super::file::{microseconds, named_tag, select};
-use crate::body::Body;
+use crate::body::ResponseBody;
 use crate::observe::{RequestError, RespondError};
-use crate::pipeline::{Head, RequestContext, Response, adjust, look_at};
+use crate::pipeline::{RequestContext, Response, ResponseHeadSource, adjust, look_at};
 
 /// Responds with the file that `head`, the head of the script's response, names.
 ///
@@ -27,7 +27,7 @@ use crate::pipeline::{Head, RequestContext, Response, adjust, look_at};
 pub(super) async fn respond(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: Option<&mut Rc<Ruled>>,
+    ruled: Option<&mut Rc<RuledRequest>>,
     script: &Script,
     mut head: ResponseHead,
 ) -> Result<Response, RespondError> {
@@ -44,14 +44,14 @@ pub(super) async fn respond(
         .map_err(|status| own.refused(context, script, status))?;
     let named = named_tag(&answer, &context.request.fields);
     let modified = microseconds(answer.representation.modified());
-    if let Asked::Failed(failed) = answer.asked {
+    if let RequestedPart::Failed(failed) = answer.asked {
         let mut response = own.response(*failed, FileBody::None, modified);
         adjust(context, site, ruled, &mut response).await?;
         response.drop_filters();
         return Ok(response);
     }
     let mut response = own.response(made, answer.body, modified);
-    if let Asked::NotModified = answer.asked {
+    if let RequestedPart::NotModified = answer.asked {
         response.representation = Some(answer.representation);
     }
     adjust(context, site, ruled, &mut response).await?;
@@ -126,7 +126,7 @@ impl ScriptFields<'_> {
         &self,
         context: &RequestContext<'_, '_>,
         site: &Site,
-    ) -> Result<(ResponseHead, Answer), Status> {
+    ) -> Result<(ResponseHead, FileAnswer), Status> {
         let manner = ScriptManner {
             is_whole: self.head.status != Status::OK,
             content_type: self.content_type,
@@ -154,7 +154,7 @@ impl ScriptFields<'_> {
         for (name, value) in made.iter() {
             head.fields.push(name, value);
         }
-        let mut response = Response::new(Head::Own(head), Body::from(body));
+        let mut response = Response::new(ResponseHeadSource::Own(head), ResponseBody::from(body));
         response.modified = modified;
         response.is_own = response.status() == Status::RANGE_NOT_SATISFIABLE;
         response

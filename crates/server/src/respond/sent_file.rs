@@ -3,8 +3,8 @@
 use howdah_http::Status;
 use howdah_site::Site;
 
-use crate::body::{self, Body, BodySource, SentFile};
-use crate::budget::NoRoom;
+use crate::body::{self, BodySource, ResponseBody, SentFile};
+use crate::budget::BudgetUsedUp;
 use crate::observe::{RequestError, RespondError};
 use crate::pipeline::{RequestContext, Response};
 
@@ -40,7 +40,7 @@ async fn read(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
     mut response: Response,
-    no_room: NoRoom,
+    no_room: BudgetUsedUp,
 ) -> Result<Response, RespondError> {
     let place = context.thread.filter_place(Some(site), context.peer);
     let memory = place.memory();
@@ -52,7 +52,7 @@ async fn read(
         return Err(RequestError::too_many_files(context.situation(), no_room).into());
     }
     match body::read(&mut response.body, context.thread.spool_limits(Some(site))).await {
-        Ok(content) => response.body = Body::whole(content.into()),
+        Ok(content) => response.body = ResponseBody::whole(content.into()),
         Err(error) => {
             if let Some(error) = RequestError::content(context.situation(), error) {
                 context.thread.report(&error);

@@ -14,8 +14,8 @@ mod connect;
 mod connection;
 mod kept;
 mod names;
-mod reply;
 mod request;
+mod response;
 mod tunnel_place;
 mod upload;
 mod websocket_key;
@@ -25,20 +25,20 @@ use std::io;
 use std::rc::Rc;
 
 use howdah_http::{Content, Method, Request, ResponseHead, Status, members};
-use howdah_site::{Ruled, Site};
+use howdah_site::{RuledRequest, Site};
 
 use super::script;
-use crate::body::{self, Body, BodySource};
-use crate::front::Thread;
+use crate::body::{self, BodySource, ResponseBody};
+use crate::front::FrontThread;
 use crate::observe::{Phase, RequestError, RespondError};
-use crate::pipeline::{Head, RequestContext, Response, adjust};
+use crate::pipeline::{RequestContext, Response, ResponseHeadSource, adjust};
 use connect::connect;
 use connection::UpstreamConnection;
 use kept::ConnectionHome;
 pub(crate) use kept::KeptConnections;
 pub(crate) use names::UpstreamNames;
-use reply::{Expected, Reply, UpstreamFailure};
 use request::{ConnectionOptions, request_head};
+use response::{ExpectedContent, UpstreamFailure, UpstreamResponse};
 use tunnel_place::TunnelPlace;
 use upload::{ForwardedRequest, Upload};
 use websocket_key::WebsocketKey;
@@ -51,7 +51,7 @@ use websocket_key::WebsocketKey;
 pub(crate) async fn respond(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    ruled: Option<&mut Rc<Ruled>>,
+    ruled: Option<&mut Rc<RuledRequest>>,
     (number, target): (usize, &[u8]),
     is_error: bool,
 ) -> Result<Response, RespondError> {
@@ -74,9 +74,9 @@ pub(crate) async fn respond(
         (None, _) => ConnectionOptions::Persist,
     };
     let expected = match (*method == Method::Head, &switch) {
-        (true, _) => Expected::NoContent,
-        (false, Some(_)) => Expected::Switch,
-        (false, None) => Expected::Content,
+        (true, _) => ExpectedContent::NoContent,
+        (false, Some(_)) => ExpectedContent::Switch,
+        (false, None) => ExpectedContent::Content,
     };
     let head = request_head(&context.client(), rules, upstream, target, length, connection)
         .map_err(|why| RequestError::head(context.situation(), Status::BAD_REQUEST, why))?;
@@ -105,11 +105,11 @@ pub(crate) async fn respond(
     }
     let length_hint = head.content_length().or(reply.length());
     let trailers = reply.keep_trailers();
-    let body = Body::Stream(Box::new(reply));
+    let body = ResponseBody::Stream(Box::new(reply));
     let mut response = Response {
         length_hint,
         trailers,
-        ..Response::new(Head::Own(head), body)
+        ..Response::new(ResponseHeadSource::Own(head), body)
     };
     adjust(context, site, ruled, &mut response).await?;
     Ok(response)
@@ -119,9 +119,9 @@ pub(crate) async fn respond(
 /// as mod_proxy_http does. `head` is the first one. `None`: the client is gone.
 async fn final_head(
     context: &mut RequestContext<'_, '_>,
-    reply: &mut Reply,
+    reply: &mut UpstreamResponse,
     mut head: ResponseHead,
-    expected: Expected,
+    expected: ExpectedContent,
 ) -> Option<Result<ResponseHead, UpstreamFailure>> {
     while head.status.is_informational() && head.status != Status::SWITCHING_PROTOCOLS {
         context.stream.send_interim(&head).await;
@@ -162,10 +162,10 @@ impl Switch {
     /// The upstream has not answered the key.
     fn respond(
         self,
-        thread: &Thread,
+        thread: &FrontThread,
         site: &Site,
         mut head: ResponseHead,
-        reply: Reply,
+        reply: UpstreamResponse,
     ) -> Result<Response, UpstreamFailure> {
         if let Some(key) = self.key {
             let accept = head.fields.value(b"sec-websocket-accept");
@@ -178,7 +178,7 @@ impl Switch {
         let tunnel = reply.into_tunnel(site.config().tunnel_timeout, Box::new(self.place));
         Ok(Response {
             tunnel: tunnel.map(Box::new),
-            ..Response::new(Head::Own(head), Body::none())
+            ..Response::new(ResponseHeadSource::Own(head), ResponseBody::none())
         })
     }
 }
@@ -219,7 +219,7 @@ impl fmt::Display for UpstreamError {
 /// Returns whether the request asks for a WebSocket (RFC 9110 §7.8, RFC 6455 §4.1). Directives may
 /// have removed the fields that say so. Any other protocol is not forwarded: a client could speak
 /// to the upstream past all rules.
-fn asks_for_websocket(request: &Request, ruled: Option<&Ruled>) -> bool {
+fn asks_for_websocket(request: &Request, ruled: Option<&RuledRequest>) -> bool {
     let state = ruled.map(|ruled| &ruled.state);
     let fields = state.and_then(|state| state.request_fields.as_ref()).unwrap_or(&request.fields);
     let method = state.map_or(&request.method, |state| &state.method);
@@ -240,11 +240,11 @@ fn asks_for_websocket(request: &Request, ruled: Option<&Ruled>) -> bool {
 /// kept connection has lost is sent again over a new one, if it is idempotent and no byte of a
 /// response has come (RFC 9110 §9.2.2).
 async fn exchange(
-    thread: &Rc<Thread>,
+    thread: &Rc<FrontThread>,
     site: &Site,
     number: usize,
     request: ForwardedRequest,
-) -> Result<(ResponseHead, Reply), UpstreamFailure> {
+) -> Result<(ResponseHead, UpstreamResponse), UpstreamFailure> {
     let (key, settings) = ((site.number(), number), site.config());
     let (request, upstream) = (Rc::new(request), &settings.upstreams[number]);
     let mut kept = thread.kept().take(key);
@@ -264,7 +264,7 @@ async fn exchange(
         });
         let upload = Upload::new(Rc::clone(&request));
         let (name, patience) = (upstream.to_string(), settings.upstream_timeout);
-        let mut reply = Reply::new(name, connection, upload, patience, home);
+        let mut reply = UpstreamResponse::new(name, connection, upload, patience, home);
         match reply.read_head(request.expected).await {
             Ok(head) => return Ok((head, reply)),
             Err(UpstreamFailure::Broken(_) | UpstreamFailure::Short)
@@ -277,7 +277,7 @@ async fn exchange(
 /// Makes a connection to the upstream with that number, which takes a place before it has a
 /// descriptor. An upstream that cannot be reached is left alone for `upstream_retry`.
 async fn connect_anew(
-    thread: &Rc<Thread>,
+    thread: &Rc<FrontThread>,
     site: &Site,
     number: usize,
 ) -> Result<UpstreamConnection, UpstreamFailure> {

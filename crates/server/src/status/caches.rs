@@ -37,7 +37,7 @@ pub(crate) struct ApcuUse {
 }
 
 /// The files and folders that the front's threads know, as of the last second. Counts are since the
-/// start of the front, sizes in bytes. What several threads know counts for each.
+/// start of the front, sizes in bytes. A file that several threads know counts for each.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct FileCacheUse {
     /// Paths that are known, also those where nothing is.

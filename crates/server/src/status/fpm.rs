@@ -64,7 +64,7 @@ impl FpmQuery {
 /// Writes the page of a pool. `now` is in seconds since 1970.
 pub(crate) fn page(name: &str, pool: &PoolSnapshot, query: FpmQuery, now: f64) -> String {
     let figures = pool_figures(name, pool, now);
-    let workers: Vec<Figures> = match query.is_full {
+    let workers: Vec<FpmFigures> = match query.is_full {
         true => pool.workers.iter().map(|worker| worker_figures(worker, now)).collect(),
         false => Vec::new(),
     };
@@ -78,7 +78,7 @@ pub(crate) fn page(name: &str, pool: &PoolSnapshot, query: FpmQuery, now: f64) -
 }
 
 /// Names and values in php-fpm's order.
-type Figures = Vec<(&'static str, FpmFigure)>;
+type FpmFigures = Vec<(&'static str, FpmFigure)>;
 
 /// A value.
 #[derive(Debug, Clone, PartialEq)]
@@ -91,7 +91,7 @@ enum FpmFigure {
     Time(u64),
 }
 
-fn pool_figures(name: &str, pool: &PoolSnapshot, now: f64) -> Figures {
+fn pool_figures(name: &str, pool: &PoolSnapshot, now: f64) -> FpmFigures {
     let number = |number: usize| FpmFigure::Number(number as u64);
     vec![
         ("pool", FpmFigure::Text(name.to_owned())),
@@ -121,7 +121,7 @@ fn process_manager(pool: &PoolSnapshot) -> &str {
     }
 }
 
-fn worker_figures(worker: &WorkerSnapshot, now: f64) -> Figures {
+fn worker_figures(worker: &WorkerSnapshot, now: f64) -> FpmFigures {
     let text = |text: &Option<String>| {
         FpmFigure::Text(text.clone().filter(|text| !text.is_empty()).unwrap_or("-".to_owned()))
     };
@@ -189,7 +189,7 @@ pub(crate) fn function_piece(
     first: usize,
     now: f64,
 ) -> (String, Option<usize>) {
-    let object = |figures: &Figures| {
+    let object = |figures: &FpmFigures| {
         let mut pairs = Vec::new();
         for (name, value) in figures {
             let mut pair = |name: &str, value: String| pairs.push(format!("\"{name}\":{value}"));

@@ -140,10 +140,10 @@ fn sites(page: &mut MetricsPage, snapshot: &Snapshot) {
 }
 
 /// Reads a figure that goes up and down.
-type Gauge = fn(&PoolSnapshot) -> f64;
+type GaugeReader = fn(&PoolSnapshot) -> f64;
 
 /// Reads a figure that only grows.
-type Counter = fn(&PoolSnapshot) -> u64;
+type CounterReader = fn(&PoolSnapshot) -> u64;
 
 fn pool_gauges(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
     let states = |(site, pool): &NamedPool<'_>| {
@@ -152,7 +152,7 @@ fn pool_gauges(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
     };
     let family = ("howdah_pool_workers", "", "Workers that live.");
     page.gauge(family, pools.iter().flat_map(states));
-    let gauges: [(MetricFamily, Gauge); 4] = [
+    let gauges: [(MetricFamily, GaugeReader); 4] = [
         (("howdah_pool_workers_limit", "", "Workers that the pool may have."), |pool| {
             pool.most_workers as f64
         }),
@@ -184,7 +184,7 @@ fn pool_gauges(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
 }
 
 fn pool_counters(page: &mut MetricsPage, pools: &[NamedPool<'_>]) {
-    let counters: [(&str, &str, Counter); 15] = [
+    let counters: [(&str, &str, CounterReader); 15] = [
         (
             "howdah_pool_requests",
             "Requests that were handed to workers, or waited in vain.",

@@ -13,7 +13,7 @@ use crate::body::{self, BodySource, PumpError, Sink};
 use crate::front::{ArrivingRequest, Workspace};
 use crate::net::{ConnectionError, Peer, forwarded};
 use crate::observe::{ConnectionFacts, ErrorContext, Phase, RequestError, ResolutionNotes};
-use crate::pipeline::{self, Arrival, RequestContext, Response, SendOutcome, Served};
+use crate::pipeline::{self, Arrival, RequestContext, Response, SendOutcome, ServedRequest};
 
 /// Serves the request with that head. `ends`: no content follows the head.
 pub(crate) async fn serve<S: Stream>(
@@ -107,7 +107,7 @@ impl<S: Stream> StreamExchange<'_, S> {
             &mut work.scratch,
         );
         context.refused = refused;
-        let Served { response, site, user, notes } = pipeline::serve(&mut context).await;
+        let ServedRequest { response, site, user, notes } = pipeline::serve(&mut context).await;
         let Some(mut response) = response else {
             let (_, received) = body.into_parts();
             self.record_gone(work, site, (user.as_deref(), notes.as_deref()), received);

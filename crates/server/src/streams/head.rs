@@ -9,7 +9,7 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 
 use super::made_fields::{self, made};
-use crate::pipeline::Head;
+use crate::pipeline::ResponseHeadSource;
 
 /// Reads the head of a request of that version into `into`. `protocol`: that of an extended
 /// CONNECT. `ends`: no content follows. `is_proxied`: a trusted proxy brings the request. Returns
@@ -42,7 +42,7 @@ pub(super) fn read(
 /// Returns the head of a response to `method` whose content has `length` bytes; `None`: not known
 /// yet. `alternative` is the value of Alt-Svc, unless the head has its own.
 pub(super) fn response(
-    head: &Head,
+    head: &ResponseHeadSource,
     method: &Method,
     length: Option<u64>,
     date: &[u8],
@@ -50,12 +50,14 @@ pub(super) fn response(
 ) -> Response<()> {
     let date = made_fields::date(date);
     match head {
-        Head::Own(head) => {
+        ResponseHeadSource::Own(head) => {
             let length = content_length(method, head, length);
             with_fields(head, complete(head, length, date, alternative))
         }
-        Head::Shared(shared) => shared_response(shared, date, alternative),
-        Head::File(representation) => shared_response(representation.head(), date, alternative),
+        ResponseHeadSource::Shared(shared) => shared_response(shared, date, alternative),
+        ResponseHeadSource::File(representation) => {
+            shared_response(representation.head(), date, alternative)
+        }
     }
 }
 
@@ -153,5 +155,5 @@ fn own_fields(head: &ResponseHead) -> HeaderMap {
 
 /// Date, Server and Content-Length.
 const ADDED_FIELDS: usize = 3;
-/// Fields for which room is made at once.
+/// Fields for which room is made at once. The room grows for more.
 const MOST_FIELDS: usize = 1000;

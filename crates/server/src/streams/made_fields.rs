@@ -25,7 +25,7 @@ struct MadeFields {
 
 /// Lines that are kept.
 const PLACES: usize = 256;
-/// Bytes of the longest value that is kept.
+/// Bytes of the longest value that is kept. A longer one is made for each response.
 const LONGEST: usize = 100;
 
 /// Lengths that are kept.
@@ -43,7 +43,7 @@ thread_local! {
         RefCell::new(vec![None; LENGTHS]);
 }
 
-/// Returns the value of Date.
+/// Returns the value of Date. `None`: a field cannot have this value.
 pub(super) fn date(value: &[u8]) -> Option<HeaderValue> {
     DATE.with_borrow_mut(|last| {
         if *last != *value {

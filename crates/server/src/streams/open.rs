@@ -5,8 +5,8 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use crate::front::Thread;
-use crate::net::{ClientStreams, Watch};
+use crate::front::FrontThread;
+use crate::net::{ClientStreams, DeadlineWatch};
 
 /// Counts the requests of a connection whose tasks have not ended, also in the client's account.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl OpenRequests {
 
     /// Counts the connection in the client's account. Where that has no room, connections of the
     /// client end that have waited for a request for longest. Returns `false` where there are none.
-    pub(crate) fn count_connection(&self, thread: &Thread, watch: &Watch) -> bool {
+    pub(crate) fn count_connection(&self, thread: &FrontThread, watch: &DeadlineWatch) -> bool {
         let Some(account) = &self.account else {
             return true;
         };

@@ -4,12 +4,12 @@ use std::rc::Rc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-use crate::front::Thread;
-use crate::net::{PaceLimit, Watch};
+use crate::front::FrontThread;
+use crate::net::{DeadlineWatch, PaceLimit};
 
 /// The pace at which a client takes a response, and the time limit of the present wait.
 pub(crate) struct Pace<'s> {
-    thread: &'s Thread,
+    thread: &'s FrontThread,
     /// The slowest pace at which the client may take the response.
     patience: PaceLimit,
     /// Bytes handed over.
@@ -18,12 +18,12 @@ pub(crate) struct Pace<'s> {
     waited: Duration,
     /// The begin of the present wait for the client.
     since: Option<Instant>,
-    watch: Option<Rc<Watch>>,
+    watch: Option<Rc<DeadlineWatch>>,
 }
 
 impl<'s> Pace<'s> {
     /// The pace of a response of which no content was sent.
-    pub(crate) fn new(thread: &'s Thread) -> Pace<'s> {
+    pub(crate) fn new(thread: &'s FrontThread) -> Pace<'s> {
         let limits = &thread.config().limits;
         Pace {
             thread,

@@ -10,7 +10,7 @@ use howdah_http::{Refusal, ResponseHead, Status};
 
 use super::{Stream, StreamContent, StreamGone, head};
 use crate::body::{BodyError, RequestStream};
-use crate::net::Watch;
+use crate::net::DeadlineWatch;
 
 /// The request's end of a stream.
 pub(super) struct StreamRequestBody<'s, S: Stream> {
@@ -23,7 +23,7 @@ pub(super) struct StreamRequestBody<'s, S: Stream> {
     /// Bytes of content that the head has promised.
     promised: Option<u64>,
     /// The time limit of the wait that is under way, once there was something to wait for.
-    watch: Option<Rc<Watch>>,
+    watch: Option<Rc<DeadlineWatch>>,
     is_waiting: bool,
     /// Bytes of interim responses that may still be sent.
     interim_room: usize,

@@ -11,8 +11,8 @@ use super::exchange::{StreamExchange, priority};
 use super::{ResetCause, Stream, StreamContent, StreamSink, head};
 use crate::body::{self, CarriedTunnel, PumpError, Tunnel, TunnelEnd};
 use crate::front::Workspace;
-use crate::net::{Buffer, ConnectionError, Piece, SendError};
-use crate::pipeline::{Head, Response, SendOutcome};
+use crate::net::{ConnectionError, ContentPiece, ReceiveBuffer, SendError};
+use crate::pipeline::{Response, ResponseHeadSource, SendOutcome};
 
 impl<S: Stream> StreamExchange<'_, S> {
     /// Sends the head of `response` with status 200, and carries the tunnel to its end. `content`
@@ -24,7 +24,7 @@ impl<S: Stream> StreamExchange<'_, S> {
         tunnel: Box<Tunnel>,
         content: S::Content,
     ) -> SendOutcome {
-        if let Head::Own(head) = &mut response.head {
+        if let ResponseHeadSource::Own(head) = &mut response.head {
             head.status = Status::OK;
             head.reason = None;
         }
@@ -34,7 +34,7 @@ impl<S: Stream> StreamExchange<'_, S> {
             return self.outcome(0, Err(PumpError::Client(ConnectionError::Broken)));
         };
         // A tunnel may be idle for hours: it has no buffers of a request's size.
-        work.input = Buffer::default();
+        work.input = ReceiveBuffer::default();
         work.out = Vec::new();
         let mut end = ClientStreamEnd { sink, content, unread: Bytes::new() };
         let carried = body::carry(thread, tunnel, &mut end).await;
@@ -83,7 +83,7 @@ impl<K: StreamSink, C: StreamContent> TunnelEnd for ClientStreamEnd<K, C> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<Result<usize, ConnectionError>> {
-        self.sink.poll_send(Piece::Memory(bytes), false, context).map_err(broken)
+        self.sink.poll_send(ContentPiece::Memory(bytes), false, context).map_err(broken)
     }
 
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {

@@ -12,7 +12,9 @@ const FORGIVEN: Duration = Duration::from_secs(2);
 const SERVED: Duration = Duration::from_secs(1);
 /// Deaths in quick succession that cost no time: a single process may be killed by anybody.
 const FREE: u32 = 3;
+/// The first delay. It doubles with each further death in quick succession.
 const FIRST: Duration = Duration::from_millis(250);
+/// The delay stops growing here.
 const LONGEST: Duration = Duration::from_secs(30);
 /// The longest delay after a process that has served.
 const LONGEST_AFTER_SERVICE: Duration = Duration::from_secs(1);

@@ -46,7 +46,7 @@ struct SiteFiles {
     /// Index in the configuration.
     site: usize,
     paths: Vec<PathBuf>,
-    stamps: Vec<Option<Stamp>>,
+    stamps: Vec<Option<FileStamp>>,
     /// The last look has found a change.
     is_changing: bool,
     ends: AuthorityEnds,
@@ -54,7 +54,7 @@ struct SiteFiles {
 
 /// The attributes that distinguish two states of a file: device, number, size, time of content and
 /// of attributes.
-type Stamp = (u64, u64, u64, (i64, i64), (i64, i64));
+type FileStamp = (u64, u64, u64, (i64, i64), (i64, i64));
 
 impl CertificateFiles {
     /// The files that `config` names, as they are now. They are to be read after this.
@@ -88,7 +88,7 @@ impl CertificateFiles {
         }
     }
 
-    /// The time of the next look.
+    /// The time of the next look. `None`: no site has files to look at.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }
@@ -111,7 +111,7 @@ impl CertificateFiles {
     }
 }
 
-fn stamp(path: &Path) -> Option<Stamp> {
+fn stamp(path: &Path) -> Option<FileStamp> {
     let found = fs::metadata(path).ok()?;
     let content = (found.mtime(), found.mtime_nsec());
     let attributes = (found.ctime(), found.ctime_nsec());
@@ -261,6 +261,9 @@ impl Supervisor {
     }
 
     /// Replaces the certificates of a site in the front that serves, and for fronts to come.
+    ///
+    /// # Errors
+    /// The front cannot be told: its channel is closed, or the system has no descriptors.
     pub(super) fn replace_certificates(
         &mut self,
         site: usize,
@@ -277,6 +280,9 @@ impl Supervisor {
 
     /// Puts one certificate of a site in the place of the one of the same name, or adds it, in the
     /// front that serves, and for fronts to come.
+    ///
+    /// # Errors
+    /// The front cannot be told: its channel is closed, or the system has no descriptors.
     pub(super) fn put_certificate(&mut self, site: usize, pair: PairText) -> std::io::Result<()> {
         let memory = front_protocol::write_pairs(std::slice::from_ref(&pair))?;
         if let Some(current) = &mut self.current
@@ -292,6 +298,9 @@ impl Supervisor {
     }
 
     /// Sends a message, with a memory file where it has one, to the front that serves.
+    ///
+    /// # Errors
+    /// The memory file cannot be made, or the channel to the front is closed.
     pub(super) fn tell_serving(
         &self,
         message: &ToFront,

@@ -91,7 +91,8 @@ impl ControlGroups {
         }
     }
 
-    /// Finds the folders that the program before this one in the same process has created.
+    /// Finds the folders that the program before this one in the same process has created. `None`:
+    /// there are none.
     pub(super) fn reopen(is_root: bool) -> Option<ControlGroups> {
         let own = own_name()?;
         let hierarchies: Vec<Hierarchy> = hierarchy::find(is_root)
@@ -242,7 +243,7 @@ impl ZygoteGroup {
         kill::all(&self.folders);
     }
 
-    /// As [`PoolGroup::remove`].
+    /// Removes the groups. Returns whether they are gone, like [`PoolGroup::remove`].
     pub(super) fn remove(&self) -> bool {
         remove(&self.folders)
     }

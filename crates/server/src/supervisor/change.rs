@@ -84,7 +84,7 @@ pub(super) struct GenerationChange {
 
 /// A change whose plan waits for answers about the paths of the configuration.
 #[derive(Debug)]
-pub(super) struct Preparation {
+pub(super) struct ChangePreparation {
     cause: ChangeCause,
     wanted: WantedPlan,
     pub(super) survey: Survey,
@@ -152,7 +152,7 @@ impl Supervisor {
         self.begin_with(cause, HashMap::new());
     }
 
-    /// As [`Supervisor::begin`], with zygotes that stood by in the former generation, by site.
+    /// Prepares and starts a new generation with zygotes that stood by in the former one, by site.
     pub(super) fn begin_with(&mut self, cause: ChangeCause, spares: HashMap<String, SpareZygote>) {
         self.restart = None;
         let wanted = match self.next_plan(cause) {
@@ -176,14 +176,14 @@ impl Supervisor {
         let survey = Survey::start(paths).map_err(|error| {
             CommandError::Failed(format!("cannot look at the document roots: {error}"))
         })?;
-        self.preparation = Some(Preparation { cause, wanted, survey });
+        self.preparation = Some(ChangePreparation { cause, wanted, survey });
         Ok(())
     }
 
     /// Starts the generation that was prepared, when all paths have answered or the time is over.
     pub(super) fn continue_preparation(&mut self, now: Instant) {
         let over = self.preparation.take_if(|one| one.survey.is_over(now));
-        let Some(Preparation { cause, wanted, survey }) = over else {
+        let Some(ChangePreparation { cause, wanted, survey }) = over else {
             return;
         };
         let mut answers = survey.finish();

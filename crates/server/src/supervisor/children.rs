@@ -100,6 +100,9 @@ impl Supervisor {
     }
 
     /// Handles every child that has ended.
+    ///
+    /// # Errors
+    /// The error of `waitpid(2)`.
     pub(super) fn reap(&mut self) -> io::Result<()> {
         // Orphans of scripts end here as well, perhaps faster than they can be reaped.
         for _ in 0..MOST_REAPED {

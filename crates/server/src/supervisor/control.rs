@@ -25,7 +25,7 @@ use super::unix_socket;
 
 /// Maximum number of clients at a time. Further clients wait in the listen queue.
 const MOST_CLIENTS: usize = 32;
-/// Maximum bytes of a command.
+/// Maximum bytes of a command. A longer line is no command, and is refused.
 const LONGEST_COMMAND: usize = 16;
 /// Time in which a client must send its command.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -152,7 +152,7 @@ impl ControlSocket {
     }
 
     /// Reads from a client. Returns its command once it is complete. A client that disconnects or
-    /// sends an unknown command is dropped.
+    /// sends an unknown command is dropped. `None`: there is no complete command.
     pub(super) fn listen(&mut self, id: u64) -> Option<ControlCommand> {
         let position = self.clients.iter().position(|client| client.id == id)?;
         let client = &mut self.clients[position];
@@ -215,7 +215,8 @@ impl ControlSocket {
         }
     }
 
-    /// As [`ControlSocket::answer`]. A client that speaks HTTP gets this status.
+    /// Refuses a client's command and closes the connection. A client that speaks HTTP gets this
+    /// status.
     fn refuse(&mut self, id: u64, status: Status, text: &str) {
         self.end(id, "refused", status, text);
     }

@@ -24,7 +24,7 @@ const MOST_SOCKETS: usize = 64;
 pub(super) struct Datagrams {
     groups: Vec<SocketGroup>,
     /// The state that all generations share; `None` as long as none has had HTTP/3.
-    common: Option<Rc<Common>>,
+    common: Option<Rc<PacketRouting>>,
 }
 
 /// The sockets of one address.
@@ -37,7 +37,7 @@ struct SocketGroup {
 }
 
 #[derive(Debug)]
-struct Common {
+struct PacketRouting {
     secret: QuicSecret,
     mailboxes: Vec<Mailbox>,
 }
@@ -75,7 +75,7 @@ impl Datagrams {
         let common = match (&self.common, groups.is_empty()) {
             (Some(common), _) => Some(Rc::clone(common)),
             (None, true) => None,
-            (None, false) => match Common::make() {
+            (None, false) => match PacketRouting::make() {
                 Ok(common) => Some(Rc::new(common)),
                 Err(why) => {
                     missing.extend(groups.drain(..).map(|group| MissingListener {
@@ -193,7 +193,8 @@ impl Datagrams {
         };
         Ok(Datagrams {
             groups: groups.into_iter().map(group).collect(),
-            common: (mailboxes.len() == SLOTS).then(|| Rc::new(Common { secret, mailboxes })),
+            common: (mailboxes.len() == SLOTS)
+                .then(|| Rc::new(PacketRouting { secret, mailboxes })),
         })
     }
 }
@@ -204,15 +205,15 @@ pub(super) fn obstacle(address: SocketAddr) -> Option<String> {
     Some(refusal(address, &error))
 }
 
-impl Common {
-    fn make() -> Result<Common, String> {
+impl PacketRouting {
+    fn make() -> Result<PacketRouting, String> {
         let mailbox = |_| {
             let (reader, writer) = SeqPacket::pair()?;
             reader.set_nonblocking(true)?;
             Ok(Mailbox { reader, writer })
         };
         let mailboxes = (0..SLOTS).map(mailbox).collect::<io::Result<_>>();
-        Ok(Common {
+        Ok(PacketRouting {
             secret: QuicSecret::generate()?,
             mailboxes: mailboxes.map_err(|error| error.to_string())?,
         })

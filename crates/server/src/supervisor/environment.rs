@@ -101,11 +101,11 @@ impl Environment {
         Err(io::Error::other("every user number from 61184 to 65519 is in use"))
     }
 
-    /// As [`Environment::spare_user`], a number other than `taken`: `wanted`, if it is such a
-    /// number.
+    /// Returns a user number that nobody uses, like [`Environment::spare_user`], and that is not
+    /// `taken`. It is `wanted` if nobody uses that.
     ///
     /// # Errors
-    /// As [`Environment::spare_user`].
+    /// The errors of [`Environment::spare_user`].
     pub(crate) fn spare_user_but(&self, taken: u32, wanted: Option<u32>) -> io::Result<u32> {
         let used = users_of_processes()?;
         let wanted = wanted.filter(|uid| SPARE_USERS.contains(uid));
@@ -191,12 +191,15 @@ impl Environment {
         environment
     }
 
-    /// The control groups of this supervisor, if there are any.
+    /// The control groups of this supervisor. `None`: this machine has none that it may use.
     pub(super) fn control_groups(&self) -> Option<&ControlGroups> {
         self.cgroups.as_ref()?.as_deref().ok()
     }
 
     /// The environment that a zygote starts with. No other variable is passed on.
+    ///
+    /// # Errors
+    /// A variable has a NUL byte.
     pub(crate) fn zygote_environment(&self) -> io::Result<Vec<CString>> {
         let mut variables = vec![variable(OsStr::new("PATH"), &self.path)?];
         for (name, value) in &self.variables {
@@ -221,6 +224,9 @@ fn users_of_processes() -> io::Result<HashSet<u32>> {
 }
 
 /// Encodes an environment variable for `execve`.
+///
+/// # Errors
+/// The name or the value has a NUL byte.
 pub(super) fn variable(name: &OsStr, value: &OsStr) -> io::Result<CString> {
     Ok(CString::new([name.as_bytes(), b"=", value.as_bytes()].concat())?)
 }

@@ -15,13 +15,13 @@ use howdah_sys::signal::SIGKILL;
 
 use super::child_channel::ChildChannel;
 use super::front_protocol::{FromFront, FrontStart, PoolFacts, ToFront};
-use super::heart::Heart;
+use super::heart::HeartMonitor;
 use super::isolation;
 use super::{oom, unprivileged};
 use crate::log::Level;
 use crate::quic::QuicStart;
 
-/// Maximum bytes of a front's message.
+/// Maximum bytes of a front's message. A longer one is malformed.
 const MOST_BYTES: usize = 256 * 1024;
 /// Seconds that the front may continue after the supervisor has died: the time that the front
 /// allows for requests, plus one.
@@ -42,12 +42,15 @@ pub(super) struct FrontProcess {
     /// The front has said that it accepts no more connections.
     pub(super) has_closed: bool,
     /// `None` for a front that another program started.
-    pub(super) heart: Option<Heart>,
+    pub(super) heart: Option<HeartMonitor>,
 }
 
 impl FrontProcess {
     /// Forks the front. `start.channel` is the front's end of the channel, `channel` is the
     /// supervisor's.
+    ///
+    /// # Errors
+    /// The error of a system call: the process cannot be forked.
     pub(super) fn fork(
         start: FrontStart,
         channel: SeqPacket,
@@ -56,7 +59,7 @@ impl FrontProcess {
     ) -> io::Result<FrontProcess> {
         channel.set_nonblocking(true)?;
         let parent = process::own_pid();
-        let heart = Heart::new(start.pulse.clone());
+        let heart = HeartMonitor::new(start.pulse.clone());
         let keep = descriptors_of(&start);
         let pid = process::fork(&keep, move || child(start, identity.as_ref(), parent, run))?;
         Ok(FrontProcess {

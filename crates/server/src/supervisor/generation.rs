@@ -23,7 +23,7 @@ use super::environment::Environment;
 use super::front_process::{FrontProcess, RunFront};
 use super::front_protocol::{FrontStart, PoolChannel, ToFront, log_files};
 use super::generation_plan::{GenerationPlan, PoolPlan};
-use super::heart::Heart;
+use super::heart::HeartMonitor;
 use super::listeners::BoundListener;
 use super::pool::{PoolProcesses, SpareZygote};
 use super::sockets::Sockets;
@@ -413,7 +413,8 @@ impl Generation {
         result
     }
 
-    /// Returns the part of the generation that the process is.
+    /// Returns the part of the generation that the process is. `None`: the process belongs to
+    /// another generation, or is none of these.
     pub(super) fn part(&self, pid: Pid) -> Option<GenerationProcess> {
         if self.front.as_ref().is_some_and(|front| front.pid == pid) {
             return Some(GenerationProcess::Front);
@@ -425,7 +426,8 @@ impl Generation {
         zygote.or_else(|| self.pools.iter().position(stands_by).map(GenerationProcess::Standby))
     }
 
-    /// The next time at which the generation needs attention without an event.
+    /// The next time at which the generation needs attention without an event. `None`: only events
+    /// need it.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let until = match self.phase {
             GenerationPhase::Starting { until } | GenerationPhase::Ending { until } => Some(until),
@@ -435,7 +437,7 @@ impl Generation {
         let until = until.filter(|_| !self.is_kept());
         let heart = self.front.as_ref().and_then(|front| front.heart.as_ref());
         let serves = self.phase == GenerationPhase::Serving;
-        let heart = heart.filter(|_| serves).map(Heart::due);
+        let heart = heart.filter(|_| serves).map(HeartMonitor::due);
         let zygotes = self.pools.iter().filter_map(|pool| pool.due);
         let wait = self.standbys_wait_until(Instant::now()).filter(|_| serves);
         let standbys = self.pools.iter().filter(|_| serves && wait.is_none());

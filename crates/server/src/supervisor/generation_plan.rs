@@ -14,7 +14,7 @@ use howdah_sys::credentials::Identity;
 
 use super::environment::Environment;
 use super::held_releases::HeldRelease;
-use super::isolation::{Abilities, leading_away, site_folders};
+use super::isolation::{IsolationAbilities, leading_away, site_folders};
 use super::orders::plan::{self, OrderPlan};
 use super::php_programs;
 use super::survey::{self, FolderRights, SurveyAnswers};
@@ -78,7 +78,7 @@ impl GenerationPlan {
         unusable_files: UnusableFiles<'_>,
         answers: Arc<SurveyAnswers>,
     ) -> Result<GenerationPlan, Vec<String>> {
-        let abilities = Abilities::find(&environment.identity);
+        let abilities = IsolationAbilities::find(&environment.identity);
         let mut answers = answers;
         let states = state_folders(&config, environment);
         leading_away::note(&config, &states, Arc::make_mut(&mut answers));
@@ -149,11 +149,11 @@ struct PlanFinder<'s> {
     states: Vec<Option<PathBuf>>,
     /// The answers about those paths.
     answers: &'s SurveyAnswers,
-    abilities: Abilities,
+    abilities: IsolationAbilities,
     unusable_files: UnusableFiles<'s>,
     /// By site, why it is closed.
     closed: Vec<Option<String>>,
-    /// As [`GenerationPlan::kept_files`].
+    /// The value of [`GenerationPlan::kept_files`].
     kept_files: Vec<Option<String>>,
     /// Whether a site is closed because the authorities of its clients cannot be used.
     closes_to_clients: bool,

@@ -25,7 +25,7 @@ const LOOPING: Duration = Duration::from_millis(2500);
 
 /// The heartbeats of one front, as the supervisor sees them.
 #[derive(Debug)]
-pub(super) struct Heart {
+pub(super) struct HeartMonitor {
     pulse: Arc<Pulse>,
     threads: Vec<ThreadWatch>,
     due: Instant,
@@ -46,7 +46,7 @@ struct ThreadWatch {
 
 /// The judgement of a silent thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Silence {
+enum ThreadSilence {
     /// SIGSTOP, or another stopping signal.
     Stopped,
     /// The thread uses the processor all the time.
@@ -70,9 +70,9 @@ enum HeartVerdict {
     Waits(String),
 }
 
-impl Heart {
-    pub(super) fn new(pulse: Arc<Pulse>) -> Heart {
-        Heart {
+impl HeartMonitor {
+    pub(super) fn new(pulse: Arc<Pulse>) -> HeartMonitor {
+        HeartMonitor {
             threads: vec![ThreadWatch::default(); pulse.heartbeats().count()],
             pulse,
             due: Instant::now() + LOOK,
@@ -131,7 +131,7 @@ impl ThreadWatch {
             return None;
         }
         let (state, time) = state(task)?;
-        let silence = Silence::judge(state, time.saturating_sub(self.time));
+        let silence = ThreadSilence::judge(state, time.saturating_sub(self.time));
         let doing = match phase {
             ThreadPhase::Waiting => "waited for events",
             _ => "handled events",
@@ -145,48 +145,49 @@ impl ThreadWatch {
         if silence.is_final() {
             return Some(HeartVerdict::Hangs(text));
         }
-        let is_news = silence != Silence::Starved && !std::mem::replace(&mut self.is_told, true);
+        let is_news =
+            silence != ThreadSilence::Starved && !std::mem::replace(&mut self.is_told, true);
         is_news.then_some(HeartVerdict::Waits(text))
     }
 }
 
-impl Silence {
+impl ThreadSilence {
     /// Judges a thread by its state, as in proc_pid_stat(5), and the processor time that it has
     /// used since its last tick.
-    fn judge(state: char, time: Duration) -> Silence {
+    fn judge(state: char, time: Duration) -> ThreadSilence {
         match state {
-            'T' => Silence::Stopped,
-            't' => Silence::Debugged,
-            'D' => Silence::Disk,
-            _ if time >= LOOPING => Silence::Loops,
-            'R' => Silence::Starved,
-            _ => Silence::Blocked,
+            'T' => ThreadSilence::Stopped,
+            't' => ThreadSilence::Debugged,
+            'D' => ThreadSilence::Disk,
+            _ if time >= LOOPING => ThreadSilence::Loops,
+            'R' => ThreadSilence::Starved,
+            _ => ThreadSilence::Blocked,
         }
     }
 
     /// Returns whether only a new front helps.
     fn is_final(self) -> bool {
-        matches!(self, Silence::Stopped | Silence::Loops | Silence::Blocked)
+        matches!(self, ThreadSilence::Stopped | ThreadSilence::Loops | ThreadSilence::Blocked)
     }
 
     fn explanation(self) -> &'static str {
         match self {
-            Silence::Stopped => {
+            ThreadSilence::Stopped => {
                 "a signal has stopped it; only root and the front's own user can send it one"
             }
-            Silence::Loops => {
+            ThreadSilence::Loops => {
                 "it uses a processor without end; report this with the last lines of the access log"
             }
-            Silence::Blocked => {
+            ThreadSilence::Blocked => {
                 "a system call does not return; look at the file systems that the sites are on, or \
                  report this"
             }
-            Silence::Disk => {
+            ThreadSilence::Disk => {
                 "it waits for a disk or a network file system; requests to this thread wait with \
                  it, and a new front would not help"
             }
-            Silence::Debugged => "a debugger holds it; the front is not replaced meanwhile",
-            Silence::Starved => "other processes have the processors",
+            ThreadSilence::Debugged => "a debugger holds it; the front is not replaced meanwhile",
+            ThreadSilence::Starved => "other processes have the processors",
         }
     }
 }
@@ -247,15 +248,15 @@ mod tests {
     #[test]
     fn what_the_kernel_says_decides() {
         for (state, time, expected) in [
-            ('T', 0, Silence::Stopped),
-            ('S', 0, Silence::Blocked),
-            ('R', 4, Silence::Loops),
-            ('S', 4, Silence::Loops),
-            ('R', 1, Silence::Starved),
-            ('D', 4, Silence::Disk),
-            ('t', 0, Silence::Debugged),
+            ('T', 0, ThreadSilence::Stopped),
+            ('S', 0, ThreadSilence::Blocked),
+            ('R', 4, ThreadSilence::Loops),
+            ('S', 4, ThreadSilence::Loops),
+            ('R', 1, ThreadSilence::Starved),
+            ('D', 4, ThreadSilence::Disk),
+            ('t', 0, ThreadSilence::Debugged),
         ] {
-            assert_eq!(Silence::judge(state, seconds(time)), expected, "{state} {time}");
+            assert_eq!(ThreadSilence::judge(state, seconds(time)), expected, "{state} {time}");
         }
     }
 
@@ -300,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_late_look_does_not_count() {
-        let mut heart = Heart::new(Arc::new(Pulse::new(1).unwrap()));
+        let mut heart = HeartMonitor::new(Arc::new(Pulse::new(1).unwrap()));
         let start = heart.due;
         heart.look(process::own_pid(), start + seconds(60));
         assert_eq!(heart.due, start + seconds(61));

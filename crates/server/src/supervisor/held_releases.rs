@@ -105,7 +105,7 @@ impl HeldRelease {
         }
     }
 
-    /// Has the former release served with `config`.
+    /// Makes `config` serve the former release.
     fn pin(&self, config: &mut Config) {
         self.set_root(config, &self.served);
     }

@@ -36,7 +36,7 @@ use howdah_sys::remote;
 use howdah_sys::seccomp;
 use howdah_sys::shared_memory::{self, SharedMemory, SharedMemorySpace};
 
-use self::files::Reach;
+use self::files::ReachableFiles;
 use super::state::{StateFault, StateFolder, make_inner};
 use super::survey::{SurveyAnswers, written_root};
 
@@ -45,12 +45,12 @@ const TEMPORARY: [(&CStr, &CStr); 2] = [(c"/tmp", c"tmp"), (c"/var/tmp", c"var-t
 
 /// The means of isolation that this machine and the supervisor's user allow.
 #[derive(Debug, Clone)]
-pub(crate) struct Abilities {
+pub(crate) struct IsolationAbilities {
     pub(crate) landlock: Option<Landlock>,
     pub(crate) seccomp: bool,
     /// Whether pools can have mounts of their own, or why not.
     pub(crate) mounts: Result<(), String>,
-    /// As `mounts`, for shared memory.
+    /// Whether pools can have shared memory of their own, or why not.
     pub(crate) shared_memory: Result<(), String>,
     /// Whether System V shared memory can be limited, or why not.
     pub(crate) shared_memory_limits: Result<(), String>,
@@ -74,7 +74,7 @@ pub(crate) struct PoolIsolation {
     pub(crate) descriptors: Option<u64>,
     landlock: Option<Landlock>,
     seccomp: bool,
-    reach: Reach,
+    reach: ReachableFiles,
     /// The pool's state folder without links, where its path could be followed, or why the link on
     /// the way is refused.
     state: Result<Option<PathBuf>, String>,
@@ -83,9 +83,9 @@ pub(crate) struct PoolIsolation {
     changes_root: bool,
 }
 
-impl Abilities {
+impl IsolationAbilities {
     /// Asks the kernel.
-    pub(crate) fn find(identity: &Identity) -> Abilities {
+    pub(crate) fn find(identity: &Identity) -> IsolationAbilities {
         let tried = |what: &str, probe: fn() -> io::Result<()>| {
             if !identity.is_root() {
                 return Err("the server was not started as root".to_owned());
@@ -100,7 +100,7 @@ impl Abilities {
         let shared_memory = mounts
             .clone()
             .and_then(|()| tried("namespaces of shared memory", shared_memory::probe));
-        Abilities {
+        IsolationAbilities {
             landlock: Landlock::of_kernel(),
             seccomp: seccomp::is_available(),
             mounts,
@@ -169,7 +169,7 @@ impl PoolIsolation {
         (config, number): (&Config, usize),
         php: &Php,
         paths: &PoolPaths<'_>,
-        abilities: &Abilities,
+        abilities: &IsolationAbilities,
         notices: &mut Vec<String>,
     ) -> PoolIsolation {
         let site = &config.sites[number];
@@ -194,7 +194,7 @@ impl PoolIsolation {
             (Resource::FileSize, limits.fsize),
             (Resource::AddressSpace, limits.address_space),
         ];
-        let reach = Reach::plan((config, number), php, paths);
+        let reach = ReachableFiles::plan((config, number), php, paths);
         if confines && abilities.mounts.is_err() {
             notices.extend(reach.inside().iter().map(|folder| reached(&site.name, folder)));
         }
@@ -390,7 +390,7 @@ pub(crate) struct PoolPaths<'p> {
     pub(crate) ini_folders: &'p [PathBuf],
 }
 
-/// As [`PoolIsolation::state`].
+/// Returns the value for [`PoolIsolation::state`].
 fn planned_state(paths: &PoolPaths<'_>) -> Result<Option<PathBuf>, String> {
     let Some(found) = paths.answers.of(paths.state).filter(|found| found.is_found()) else {
         return Ok(None);

@@ -261,12 +261,13 @@ impl Generation {
 }
 
 /// The words about a pool whose user has replaced its state folder.
-const REPLACED: &str = "its user keeps PHP from its state folder, and so does not keep the PHP of \
-    the former configuration; the other sites are served, and this pool is started again and again";
+const REPLACED: &str = "its user keeps PHP from its state folder; the pool does not keep the PHP \
+    of the former configuration; the other sites are served; the start of this pool is repeated";
 
 /// Returns a number of the settings of a site's pool, as text. Two programs that are built from the
 /// same sources have the same number for the same settings, and others do not: a twin of a zygote
 /// that the former program has started must understand the new one, and must have its settings.
+/// `None`: there is no such site, or it has no PHP.
 pub(super) fn settings_number(config: &Config, name: &str) -> Option<String> {
     let site = config.sites.iter().find(|site| site.name == name)?;
     let mut hasher = DefaultHasher::new();
@@ -313,8 +314,8 @@ impl PoolProcesses {
         })
     }
 
-    /// Says for the operator what is wrong with the pool: PHP does not start with the present
-    /// settings.
+    /// Says for the operator that PHP does not start in the pool with the present settings. `None`:
+    /// it starts.
     pub(super) fn describe_start_failure(&self) -> Option<String> {
         let failure = self.start_failure.as_ref()?;
         let goes_on = self.zygote.as_ref().is_some_and(|zygote| zygote.ready.is_some());

@@ -193,16 +193,16 @@ pub(super) fn prepare(
                 is_encrypted: settings.tls,
                 ..listener
             }),
-            Err(Unbound::WithoutIpv6) => {
+            Err(UnboundReason::WithoutIpv6) => {
                 let warning = format!("not listening on {address}: this machine has no IPv6");
                 prepared.warnings.push(warning);
             }
-            Err(Unbound::For(reason)) if may_miss(address) => {
+            Err(UnboundReason::For(reason)) if may_miss(address) => {
                 let address = address.to_string();
                 prepared.missing.push(MissingListener { address, reason });
                 continue;
             }
-            Err(Unbound::For(reason)) => return Err(reason),
+            Err(UnboundReason::For(reason)) => return Err(reason),
         }
         if let ListenAddress::Unix(path) = address {
             unix::give(path, settings, front)?;
@@ -226,24 +226,29 @@ impl PreparedListeners {
 }
 
 /// The reason why there is no listener for an address.
-enum Unbound {
+enum UnboundReason {
     /// The address is the second one of a port, for IPv6, which the machine does not have.
     WithoutIpv6,
     /// For this reason, which is text for the operator.
     For(String),
 }
 
-fn bind(address: &ListenAddress, wanted: WantedListeners<'_>) -> Result<BoundListener, Unbound> {
+fn bind(
+    address: &ListenAddress,
+    wanted: WantedListeners<'_>,
+) -> Result<BoundListener, UnboundReason> {
     match address {
         ListenAddress::Tcp(address) => listen::listen(*address, BACKLOG)
             .and_then(|socket| BoundListener::tcp(*address, socket))
             .map_err(|error| match is_spare(*address, wanted.settings, &error) {
-                true => Unbound::WithoutIpv6,
-                false => Unbound::For(refusal(*address, &error, wanted.key)),
+                true => UnboundReason::WithoutIpv6,
+                false => UnboundReason::For(refusal(*address, &error, wanted.key)),
             }),
         ListenAddress::Unix(path) => {
             let bound = unix::bind(path, wanted.key);
-            bound.map(|socket| BoundListener::unix(path, socket)).map_err(Unbound::For)
+            bound
+                .map(|socket| BoundListener::unix(path, socket))
+                .map_err(UnboundReason::For)
         }
     }
 }

@@ -71,17 +71,17 @@ struct OpenChallenge {
 }
 
 impl CertificateOrders {
-    /// The channel to the process, to wait for.
+    /// The channel to the process, to wait for. `None`: no process runs.
     pub(super) fn awaited(&self) -> Option<BorrowedFd<'_>> {
         self.process.as_ref()?.awaited()
     }
 
-    /// The time at which the process is started.
+    /// The time at which the process is started. `None`: it is not to be started.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// The process, for the search for orphans.
+    /// The process, for the search for orphans. `None`: no process runs.
     pub(super) fn pid(&self) -> Option<Pid> {
         self.process.as_ref().map(|process| process.pid)
     }

@@ -40,7 +40,7 @@ impl OrphanSearch {
         self.due = Some((now, now + LONGEST));
     }
 
-    /// The time of the next search.
+    /// The time of the next search. `None`: no search is due.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due.map(|(due, _)| due)
     }

@@ -125,7 +125,8 @@ impl PoolProcesses {
         Ok((pool, front))
     }
 
-    /// As [`PoolProcesses::start`], with a zygote that stood by in the former generation.
+    /// Starts a pool like [`PoolProcesses::start`], with a zygote that stood by in the former
+    /// generation.
     pub(super) fn start_with(
         spare: SpareZygote,
         number: u64,
@@ -164,6 +165,9 @@ impl PoolProcesses {
 
     /// A pool that another program started, in the generation `number`. `order` is its place among
     /// those that were handed over.
+    ///
+    /// # Errors
+    /// The error of a system call on an inherited descriptor.
     pub(super) fn adopt(
         number: u64,
         (order, inherited): (usize, InheritedPool),
@@ -256,7 +260,7 @@ impl PoolProcesses {
     /// Starts the program of a zygote.
     ///
     /// # Errors
-    /// As [`PoolProcesses::start_zygote`].
+    /// The errors of [`PoolProcesses::start_zygote`].
     fn launch(
         &mut self,
         environment: &Environment,
@@ -413,8 +417,8 @@ impl PoolProcesses {
         self.plan.is_none()
     }
 
-    /// Records the zygote's death, and schedules the next zygote. Returns the process that logs
-    /// what the zygote has left of its workers' output, if there is one.
+    /// Records the zygote's death, and schedules the next zygote. Returns the process that logs the
+    /// output of workers that the zygote has left. `None`: there is no such output.
     pub(super) fn zygote_died(&mut self, now: Instant) -> Option<Pid> {
         let mut reader = None;
         if let Some(zygote) = self.zygote.take() {
@@ -430,12 +434,13 @@ impl PoolProcesses {
         reader
     }
 
-    /// As [`PoolProcesses::zygote_died`], for a zygote that could not be started.
+    /// Schedules the next zygote after one that could not be started.
     pub(super) fn start_failed(&mut self, now: Instant) {
         self.due = Some(now + self.backoff.after_death(Duration::ZERO));
     }
 
-    /// The control groups, to be removed after the pool's end.
+    /// The control groups, to be removed after the pool's end. `None`: there are none, or they were
+    /// taken before.
     pub(super) fn take_group(&mut self) -> Option<PoolGroup> {
         self.group.take()
     }

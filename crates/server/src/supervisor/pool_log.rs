@@ -12,7 +12,7 @@ use crate::log::{ErrorLog, Level};
 /// Maximum bytes of a line, which fits into a line of the log. The rest of a longer line is logged
 /// as another line.
 pub(super) const LONGEST_LINE: usize = 4096 - 512;
-/// Bytes of the last line that are kept.
+/// Bytes of the last line that are kept. The rest is left out.
 const LONGEST_LAST: usize = 1024;
 /// Lines that a pool may write at once, and lines per second in the long run. Further lines are
 /// counted and dropped.
@@ -82,7 +82,7 @@ impl PoolLog {
         true
     }
 
-    /// Returns the last line that has come since then, without its level.
+    /// Returns the last line that has come since then, without its level. `None`: none has come.
     pub(super) fn last_since(&self, then: Instant) -> Option<String> {
         if !self.pending.is_empty() {
             return Some(beginning(&self.pending));
@@ -91,7 +91,8 @@ impl PoolLog {
         last.map(|(_, line)| line.clone())
     }
 
-    /// Returns what PHP has said of a mistake in php.ini, after which it reads no further.
+    /// Returns PHP's message about a mistake in php.ini, after which PHP reads no further. `None`:
+    /// there was no such message.
     pub(super) fn ini_mistake(&self) -> Option<&str> {
         self.ini_mistake.as_deref()
     }

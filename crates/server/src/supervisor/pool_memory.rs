@@ -54,6 +54,9 @@ impl PoolMemory {
 }
 
 /// Adds the lines of `kept` for another program.
+///
+/// # Errors
+/// The errors of [`Handover::line`].
 pub(super) fn hand_over<'d>(
     kept: &'d [(String, Arc<SharedMemorySpace>)],
     handover: &mut Handover<'d>,

@@ -38,7 +38,7 @@ pub(super) struct Probation {
     most_errors: u64,
     /// A reload is on probation, with all sites. Otherwise new releases are.
     is_reload: bool,
-    fallback: Fallback,
+    fallback: FallbackGeneration,
     /// The responses of generations that the probation has left: a front that died, or one that
     /// another release has replaced.
     left: Vec<SiteErrors>,
@@ -46,7 +46,7 @@ pub(super) struct Probation {
 
 /// The generation that serves again if the probation fails.
 #[derive(Debug)]
-pub(super) struct Fallback {
+pub(super) struct FallbackGeneration {
     /// Its number.
     number: u64,
     plan: GenerationPlan,
@@ -96,7 +96,7 @@ impl Probation {
     }
 }
 
-impl Fallback {
+impl FallbackGeneration {
     /// Notes the releases that are on probation. One that has not passed its own is nothing to
     /// return to.
     fn note_releases(&mut self, new: Vec<HeldRelease>) {
@@ -274,10 +274,10 @@ impl Supervisor {
     }
 
     /// The generation that serves; `None` if this program has not started it.
-    fn fallback(&self) -> Option<Fallback> {
+    fn fallback(&self) -> Option<FallbackGeneration> {
         let serves = |one: &&Generation| one.phase == GenerationPhase::Serving;
         let serving = self.generations.iter().find(serves)?;
-        Some(Fallback {
+        Some(FallbackGeneration {
             number: serving.number,
             plan: self.current.clone()?,
             held: Vec::new(),
@@ -330,7 +330,7 @@ impl Supervisor {
         }
     }
 
-    /// The time of the next look at the counters.
+    /// The time of the next look at the counters. `None`: nothing is on probation.
     pub(super) fn probation_due(&self) -> Option<Instant> {
         let probation = self.probation.as_ref().filter(|_| !self.stopping);
         probation.filter(|_| !self.is_changing()).map(|one| one.next.min(one.until))
@@ -395,7 +395,7 @@ impl Supervisor {
 
     /// The releases that the former configuration must not serve: those that have failed with the
     /// one on probation, and those that have come meanwhile and are not served.
-    fn held_after_return(&self, fallback: &mut Fallback) -> Vec<HeldRelease> {
+    fn held_after_return(&self, fallback: &mut FallbackGeneration) -> Vec<HeldRelease> {
         let mut held = std::mem::take(&mut fallback.held);
         let present = self.current.iter().flat_map(|current| &current.held);
         let is_new = |one: &&HeldRelease| {
@@ -406,7 +406,8 @@ impl Supervisor {
         held
     }
 
-    /// Describes the probation, or how it ended, for `howdah status`.
+    /// Describes the probation, or how it ended, for `howdah status`. `None`: there was no
+    /// probation.
     pub(super) fn describe_probation(&self) -> Option<String> {
         let probation =
             self.probation.as_ref().map(|Probation { number, until, fallback, .. }| {

@@ -45,7 +45,7 @@ pub(super) struct Releases {
 #[derive(Debug)]
 struct Release {
     site: String,
-    /// As configured.
+    /// The path in the configuration.
     root: PathBuf,
     /// The folder that the links lead to. `None`: the root has not answered, or has led to none
     /// since the generation began.
@@ -53,7 +53,7 @@ struct Release {
     /// The folder that they led to when the generation began; `None` without PHP, and where that is
     /// refused.
     served: Option<PathBuf>,
-    /// Why the root leads to no folder now.
+    /// The reason why the root leads to no folder now.
     missing: Option<String>,
     /// A new release needs a new generation.
     has_php: bool,
@@ -64,7 +64,7 @@ struct Release {
     is_pinned: bool,
 }
 
-/// Why a release has to wait.
+/// The reason why a release has to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReleaseWait {
     /// The link has changed lately, and may change again at this time.
@@ -147,8 +147,8 @@ impl Release {
         }
     }
 
-    /// Why the next release has to wait; `None` if it may be served now. `is_full`: the generations
-    /// that former ones have retired still have requests.
+    /// Returns the reason why the next release has to wait. `None`: it may be served now.
+    /// `is_full`: the generations that former ones have retired still have requests.
     fn wait(&self, now: Instant, is_full: bool) -> Option<ReleaseWait> {
         let due = self.pace.due().filter(|due| now < *due).map(ReleaseWait::Often);
         is_full.then_some(ReleaseWait::Retired).or(due)
@@ -162,9 +162,7 @@ impl Release {
                 (due - now).as_secs() + 1
             ),
             ReleaseWait::Retired => {
-                "it is served when a generation has ended that a former change has retired, and \
-                 that still has requests"
-                    .to_owned()
+                "it waits until a former generation has ended, which still has requests".to_owned()
             }
         };
         let (root, real) = (self.root.display(), real.display());
@@ -329,12 +327,12 @@ impl Releases {
         sites
     }
 
-    /// The time of the next look, or of the end of the one in progress.
+    /// The time of the next look, or of the end of the one in progress. `None`: there are no links.
     pub(super) fn due(&self) -> Option<Instant> {
         self.survey.as_ref().map(Survey::until).or(self.due)
     }
 
-    /// The look in progress.
+    /// The look in progress. `None`: there is none.
     pub(super) fn survey(&self) -> Option<&Survey> {
         self.survey.as_ref()
     }

@@ -57,7 +57,7 @@ impl Supervisor {
         }
     }
 
-    /// The time at which the answer is given in any case.
+    /// The time at which the answer is given in any case. `None`: nobody waits for an answer.
     pub(super) fn reload_answer_due(&self) -> Option<Instant> {
         self.reload_answer.as_ref().map(|answer| answer.until)
     }

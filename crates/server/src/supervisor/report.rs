@@ -18,7 +18,7 @@ use super::pool_log::PoolLog;
 use super::{NO_ANSWER, Supervisor};
 use crate::log::Level;
 
-/// Maximum number of sites that are named in the log.
+/// Maximum number of sites that are named in the log. Of the others, their number is logged.
 const MOST_SITES: usize = 50;
 
 impl Supervisor {

@@ -93,7 +93,7 @@ impl ServiceManager {
         })
     }
 
-    /// The next time at which something is sent.
+    /// The next time at which something is sent. `None`: there is nothing to send.
     pub(super) fn due(&self) -> Option<Instant> {
         let unsent = self.unsent.as_ref().map(|(_, due)| *due);
         unsent

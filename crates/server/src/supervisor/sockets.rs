@@ -81,7 +81,7 @@ impl MissingListeners {
         }
     }
 
-    /// The time at which they are tried again.
+    /// The time at which they are tried again. `None`: none is missing.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }

@@ -1,4 +1,4 @@
-//! Why PHP does not start in a pool: what is known, and who is told.
+//! The reasons why PHP does not start in a pool, for the log and for the front.
 
 use howdah_sys::process::{Exit, Pid};
 

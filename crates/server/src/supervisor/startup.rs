@@ -59,6 +59,9 @@ impl fmt::Display for CommandError {
 }
 
 /// Serves `plan` until the server is told to stop. `run_front` is the main function of a front.
+///
+/// # Errors
+/// The server cannot start, or has to end: the reason, as text for the operator.
 pub(crate) fn serve(
     plan: ServePlan,
     mut environment: Environment,

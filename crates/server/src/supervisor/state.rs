@@ -69,9 +69,9 @@ impl StateFault {
     }
 }
 
-/// Makes sure that a folder of `owner`, which no other user may enter, is at `place`. What the
-/// owner has done to the folders in it is put right: he must not keep a new configuration from
-/// coming into force. `ours` is this process's user.
+/// Makes sure that a folder of `owner`, which no other user may enter, is at `place`. Changes of
+/// the owner to the folders in it are undone: he must not keep a new configuration from coming into
+/// force. `ours` is this process's user.
 ///
 /// # Errors
 /// The reason, as text for the operator.
@@ -105,8 +105,8 @@ pub(super) fn is_anothers(owner: &Identity, ours: &Identity) -> bool {
     owner.uid != ours.uid
 }
 
-/// Opens the folder `name` in a state folder of `owner`, made where it is missing. What `owner`
-/// puts in its place meanwhile is removed, [`ATTEMPTS`] times.
+/// Opens the folder `name` in a state folder of `owner`, made where it is missing. A file that
+/// `owner` puts in its place meanwhile is removed, [`ATTEMPTS`] times.
 ///
 /// # Errors
 /// The folder cannot be made, or is in the way again and again.

@@ -74,7 +74,7 @@ impl SurveyAnswers {
         self.paths.get(path)
     }
 
-    /// Why the path of a site cannot be used now; `None` if it has answered.
+    /// Returns the reason why the path of a site cannot be used now. `None`: the path has answered.
     pub(crate) fn silence(&self, path: &Path) -> Option<String> {
         self.silent.contains(path).then(|| {
             format!(
@@ -130,7 +130,7 @@ pub(super) fn named_paths(site: &SiteSettings, state: Option<&Path>) -> Vec<Path
     paths
 }
 
-/// The folder of `chdir`, as the machine sees it.
+/// The folder of `chdir`, as the machine sees it. `None`: `chdir` is not set.
 pub(super) fn working_directory(php: &Php) -> Option<PathBuf> {
     let folder = php.chdir.as_ref()?;
     let below = folder.strip_prefix("/").unwrap_or(folder);
@@ -200,7 +200,7 @@ impl Survey {
         self.pid
     }
 
-    /// The descriptor of the answers, to wait for.
+    /// The descriptor of the answers, to wait for. `None`: all were read.
     pub(super) fn output(&self) -> Option<BorrowedFd<'_>> {
         self.pipe.as_ref().map(AsFd::as_fd)
     }

@@ -1,9 +1,8 @@
 //! Hands everything over to another program: the new version of this one, executed with `exec` in
 //! the same process.
 //!
-//! The state for the successor is text in a memory file, whose descriptor is named by an
-//! environment variable. The successor ignores lines that it does not know; this allows versions to
-//! differ.
+//! The state for the successor is text in a memory file. An environment variable names its
+//! descriptor. The successor ignores lines that it does not know, because versions may differ.
 //!
 //! ```text
 //! next 4                              number of the next generation
@@ -160,6 +159,9 @@ pub(super) struct Handover<'d> {
 
 impl<'d> Handover<'d> {
     /// Adds a line: words, descriptors, and a final text that may contain spaces.
+    ///
+    /// # Errors
+    /// `rest` has a line feed.
     pub(super) fn line(
         &mut self,
         words: &[&str],
@@ -183,8 +185,7 @@ impl<'d> Handover<'d> {
         Ok(())
     }
 
-    /// Executes the program at the path of this one. Returns only if that failed; nothing has
-    /// changed then.
+    /// Executes the program at the path of this one. Returns only if that failed, without effect.
     pub(super) fn execute(self, environment: &Environment) -> io::Error {
         let file = match self.file() {
             Ok(file) => file,
@@ -217,8 +218,7 @@ impl<'d> Handover<'d> {
 }
 
 impl Inheritance {
-    /// Reads what the former program has handed over; `None` if this program does not replace
-    /// another one.
+    /// Reads the lines of the former program. `None`: this program replaces no other one.
     ///
     /// # Errors
     /// The variable or the memory file is malformed.
@@ -340,6 +340,9 @@ impl Inheritance {
 }
 
 /// The environment variables for another run of this program.
+///
+/// # Errors
+/// A variable has a NUL byte.
 pub(super) fn variables(
     environment: &Environment,
     inheritance: Option<&File>,

@@ -1,7 +1,8 @@
 //! Files of Unix sockets that the supervisor listens on: made, and given to their users.
 //!
 //! Such a file may lie in a folder of a site's owner, who can put another file in its place at any
-//! moment. What is changed is therefore what was looked at, and never what a link leads to.
+//! moment. Therefore the supervisor changes the very file that it has checked, and never the target
+//! of a link.
 
 use std::fs::{self, Permissions};
 use std::io::{

@@ -38,7 +38,7 @@ const CLOSED_SITES: &str = "HOWDAH_CLOSED_SITES";
 const FORMER_PAIRS: &str = "HOWDAH_FORMER_PAIRS";
 /// The number of that descriptor.
 const FORMER_PAIRS_AT: usize = 3;
-/// Maximum bytes of its output that are kept.
+/// Maximum bytes of its output that are kept. The rest is left out.
 const LONGEST_OUTPUT: usize = 64 * 1024;
 
 /// A run of the new program's `howdah check`.
@@ -90,7 +90,7 @@ impl ConfigCheck {
         })
     }
 
-    /// The descriptor of the output, to wait for.
+    /// The descriptor of the output, to wait for. `None`: all of it was read.
     pub(super) fn output(&self) -> Option<BorrowedFd<'_>> {
         self.pipe.as_ref().map(AsFd::as_fd)
     }
@@ -351,6 +351,9 @@ impl Generation {
 
 impl InheritedGeneration {
     /// The generation as a part of this program, which can only drain it.
+    ///
+    /// # Errors
+    /// The errors of [`PoolProcesses::adopt`].
     pub(super) fn into_generation(self, environment: &Environment) -> io::Result<Generation> {
         let draining = GenerationPhase::Draining {
             until: Some(Instant::now() + USUAL_DRAIN),

@@ -80,6 +80,9 @@ impl Supervisor {
     }
 
     /// Adds lines about the workers' memory for another program.
+    ///
+    /// # Errors
+    /// The errors of [`Handover::line`].
     pub(super) fn hand_over_measurements(&self, handover: &mut Handover<'_>) -> io::Result<()> {
         for PoolMeasurement { pool, subject, measured } in self.measurements_before(u64::MAX) {
             let MeasuredMemory { resting, script, settings } = measured;

@@ -28,12 +28,12 @@ pub(super) fn of_client(chain: &[CertificateDer<'_>]) -> Option<CertificateVaria
 }
 
 /// Adds a variable, whose name is given without the prefix.
-type Add<'a> = dyn FnMut(&str, String) + 'a;
+type AddVariable<'a> = dyn FnMut(&str, String) + 'a;
 
 fn variables(
     prefix: &'static str,
     der: &[u8],
-    more: impl FnOnce(&ParsedCertificate, &mut Add<'_>),
+    more: impl FnOnce(&ParsedCertificate, &mut AddVariable<'_>),
 ) -> CertificateVariables {
     let mut variables: Vec<(Box<str>, Box<str>)> = Vec::new();
     let mut add = |name: &str, value: String| {
@@ -51,7 +51,7 @@ fn variables(
     CertificateVariables { prefix, ends, variables }
 }
 
-fn add_fields(certificate: &ParsedCertificate, add: &mut Add<'_>) {
+fn add_fields(certificate: &ParsedCertificate, add: &mut AddVariable<'_>) {
     add("M_VERSION", certificate.version.to_string());
     add("M_SERIAL", hexadecimal(&certificate.serial));
     add("V_START", shown_time(certificate.begins));

@@ -109,7 +109,7 @@ impl Certificates {
     /// Returns the certificate of a site for a client that asks for `name`, and that can check
     /// these signatures: the first one that fits the name, one with an RSA key only where no other
     /// does, whose signatures cost the server much less; else, where `shows_others` or without a
-    /// name, the first one.
+    /// name, the first one. `None`: there is no such certificate.
     pub(super) fn choose(
         &self,
         site: usize,

@@ -166,6 +166,9 @@ pub(crate) struct ValidAuthorities {
 
 impl ValidAuthorities {
     /// Checks a client's certificate, with those that the client has sent behind it, at `now`.
+    ///
+    /// # Errors
+    /// The certificate is not of these authorities, is not valid at `now`, or is malformed.
     pub(super) fn verify_client_cert(
         &self,
         certificate: &CertificateDer<'_>,

@@ -8,7 +8,7 @@ use howdah_site::Site;
 use http::HeaderValue;
 
 use super::TlsPolicy;
-use crate::front::Thread;
+use crate::front::FrontThread;
 use crate::quic::Offer;
 
 /// An encrypted connection after its handshake.
@@ -36,7 +36,7 @@ impl EstablishedTls {
     /// has seen a certificate of another site, which is not for that host (RFC 9110 §7.4).
     pub(crate) fn is_misdirected(
         &self,
-        thread: &Thread,
+        thread: &FrontThread,
         site: &Site,
         host: &[u8],
         is_proxy: bool,
@@ -64,7 +64,7 @@ impl EstablishedTls {
     }
 
     /// Whether a certificate of the site that the client has seen is for `host`.
-    pub(crate) fn is_for(&self, thread: &Thread, host: &[u8]) -> bool {
+    pub(crate) fn is_for(&self, thread: &FrontThread, host: &[u8]) -> bool {
         let host = String::from_utf8_lossy(host).to_ascii_lowercase();
         let tls = thread.shared.tls.as_ref();
         tls.is_some_and(|tls| tls.certificates.covers(self.site, &host))

@@ -32,6 +32,7 @@ pub(super) fn of(session: &ServerConnection, server: Option<Arc<CertificateVaria
 }
 
 /// Returns a number for a connection of TLS 1.3: OpenSSL, too, gives each one a random number.
+/// `None`: the system has no random numbers.
 pub(super) fn session_id() -> Option<[u8; 32]> {
     let mut id = [0; 32];
     fill_random(&mut id).is_ok().then_some(id)

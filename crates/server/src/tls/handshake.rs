@@ -19,9 +19,9 @@ use super::certificates::NoCertificate;
 use super::established::EstablishedTls;
 use super::facts;
 use super::policy;
-use crate::front::Thread;
+use crate::front::FrontThread;
 use crate::log::Level;
-use crate::net::{EncryptedTransport, Peer, RecordMeter, Watch, task_waker};
+use crate::net::{DeadlineWatch, EncryptedTransport, Peer, RecordMeter, task_waker};
 use crate::quic::Offer;
 
 /// Bytes of the client's first flight that are read at once.
@@ -86,7 +86,7 @@ impl From<io::Error> for HandshakeFailure {
 
 /// Waits for the first byte of a connection, without taking it, and returns whether a handshake
 /// begins with it. `None`: the client sent nothing.
-pub(crate) async fn is_hello(thread: &Thread, socket: &TcpStream) -> Option<bool> {
+pub(crate) async fn is_hello(thread: &FrontThread, socket: &TcpStream) -> Option<bool> {
     let watch = watch(thread).await;
     let mut first = [0];
     let length = before(&watch, async { Ok(socket.peek(&mut first).await?) }).await.ok()?;
@@ -98,7 +98,7 @@ pub(crate) async fn is_hello(thread: &Thread, socket: &TcpStream) -> Option<bool
 ///
 /// A connection without a request may be closed at any time, therefore also one in its handshake.
 pub(crate) async fn accept(
-    thread: &Rc<Thread>,
+    thread: &Rc<FrontThread>,
     socket: TcpStream,
     peer: &Peer,
 ) -> Option<(EncryptedTransport, Peer)> {
@@ -117,7 +117,7 @@ pub(crate) async fn accept(
 }
 
 async fn perform(
-    thread: &Thread,
+    thread: &FrontThread,
     socket: TcpStream,
     peer: &Peer,
 ) -> Result<(EncryptedTransport, Peer), HandshakeFailure> {
@@ -154,7 +154,7 @@ async fn perform(
 }
 
 /// Returns the settings for an authority that checks a name (RFC 8737); `None` for other clients.
-fn challenge(thread: &Thread, accepted: &Accepted) -> Option<Arc<ServerConfig>> {
+fn challenge(thread: &FrontThread, accepted: &Accepted) -> Option<Arc<ServerConfig>> {
     let challenges = thread.challenges();
     if challenges.is_empty() {
         return None;
@@ -169,7 +169,7 @@ fn challenge(thread: &Thread, accepted: &Accepted) -> Option<Arc<ServerConfig>> 
 /// Reads the client's first message. Returns it with the bytes that came behind it, and the place
 /// of all of them among the client's records. The message's last part has waited for its turn.
 async fn hello(
-    thread: &Thread,
+    thread: &FrontThread,
     socket: &TcpStream,
 ) -> Result<(Accepted, Vec<u8>, RecordMeter), HandshakeFailure> {
     let mut acceptor = Acceptor::default();
@@ -251,7 +251,7 @@ fn begin(
 
 /// Goes on with a handshake until its end. Each message of the client waits for its turn: also the
 /// second one may take a key exchange.
-async fn finish(thread: &Thread, transport: &mut EncryptedTransport) -> io::Result<()> {
+async fn finish(thread: &FrontThread, transport: &mut EncryptedTransport) -> io::Result<()> {
     loop {
         let mut is_woken = false;
         let ended = poll_fn(|context| match is_woken {
@@ -271,7 +271,7 @@ async fn finish(thread: &Thread, transport: &mut EncryptedTransport) -> io::Resu
 /// Returns the site for a client that asks for `name`, and its settings: the site that has the
 /// name, if the site has a certificate for it or lists the name itself.
 fn settings(
-    thread: &Thread,
+    thread: &FrontThread,
     peer: &Peer,
     name: Option<&str>,
 ) -> Result<(usize, Arc<ServerConfig>), NoCertificate> {
@@ -314,7 +314,7 @@ fn no_certificate(name: Option<&str>) -> NoCertificate {
 }
 
 /// Returns the offer of HTTP/3; `None`: HTTP/3 does not serve the same.
-fn alternative(thread: &Thread, peer: &Peer) -> Option<Offer> {
+fn alternative(thread: &FrontThread, peer: &Peer) -> Option<Offer> {
     let offer = thread.shared.quic.as_ref()?.offer(peer.listener)?;
     (!peer.is_proxy).then(|| offer.clone())
 }
@@ -333,7 +333,7 @@ impl io::Write for AlertSocket<'_> {
 }
 
 /// Returns a watch with the deadline of a handshake.
-async fn watch(thread: &Thread) -> Rc<Watch> {
+async fn watch(thread: &FrontThread) -> Rc<DeadlineWatch> {
     let waker = task_waker().await;
     let watch = thread.watches().add(waker);
     watch.arm(thread.config().limits.handshake_timeout);
@@ -343,7 +343,7 @@ async fn watch(thread: &Thread) -> Rc<Watch> {
 
 /// Waits for `work`, at most until the deadline of `watch`.
 async fn before<R>(
-    watch: &Watch,
+    watch: &DeadlineWatch,
     work: impl Future<Output = Result<R, HandshakeFailure>>,
 ) -> Result<R, HandshakeFailure> {
     let mut work = std::pin::pin!(work);

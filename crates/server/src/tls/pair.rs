@@ -40,7 +40,7 @@ pub(crate) struct CertificatePair {
     pub(super) variables: Arc<CertificateVariables>,
 }
 
-/// The longest file that is read: a hundred certificates.
+/// Bytes of the longest file that is read: a hundred certificates. A longer one is refused.
 const LONGEST: u64 = 1 << 20;
 
 impl PairText {
@@ -183,7 +183,7 @@ fn some_names<'h>(hosts: impl IntoIterator<Item = &'h HostPattern>) -> String {
     names.join(", ")
 }
 
-/// Names of a site that a message lists.
+/// Names of a site that a message lists. Of the others it tells the number.
 const MOST_NAMES: usize = 5;
 
 /// Writes seconds since 1970 as `Sun, 06 Nov 1994 08:49:37 GMT`.

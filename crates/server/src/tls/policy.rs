@@ -110,7 +110,8 @@ pub(super) enum QuicSite {
 
 /// Sessions that a site with early data keeps. Further ones take the place of the oldest.
 const EARLY_SESSIONS: usize = 16_384;
-/// Bytes of early data that a client may send over TCP: a few requests.
+/// Bytes of early data that a client may send over TCP: a few requests. At more, the connection
+/// ends.
 const MOST_EARLY_DATA: u32 = 16 * 1024;
 
 impl TlsPolicy {
@@ -418,7 +419,7 @@ thread_local! {
 
 /// Returns the variables of the certificate that this thread has chosen last, once. The library
 /// does not tell which certificate it was given: this is for the caller of the function of the
-/// library that makes the choice.
+/// library that makes the choice. `None`: the thread has chosen none since the last call.
 pub(super) fn take_chosen() -> Option<Arc<CertificateVariables>> {
     CHOSEN.take()
 }

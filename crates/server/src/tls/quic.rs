@@ -55,7 +55,7 @@ pub(crate) fn quic_sessions(
         address,
     };
     let differs = |tls: &SiteTls| tls.client_ca.is_some() || tls.early_data;
-    Ok(Arc::new(Sessions {
+    Ok(Arc::new(SessionFactory {
         keys: Arc::new(keys),
         usual,
         differ: shared.config.sites.iter().any(|site| differs(&site.tls)),
@@ -79,7 +79,7 @@ pub(crate) fn quic_failure(error: quinn::ConnectionError) -> String {
 
 /// Returns the facts about a connection whose handshake is over. `None` while it is not over.
 pub(crate) fn quic_established(connection: &quinn::Connection) -> Option<EstablishedTls> {
-    let notes = connection.handshake_data()?.downcast::<Arc<Notes>>().ok()?;
+    let notes = connection.handshake_data()?.downcast::<Arc<HandshakeNotes>>().ok()?;
     let (cipher, cipher_bits) = facts::cipher(notes.cipher.get().copied());
     let facts = howdah_http::Tls {
         protocol: "TLSv1.3",
@@ -101,7 +101,7 @@ pub(crate) fn quic_established(connection: &quinn::Connection) -> Option<Establi
 
 /// Returns whether early data of a client is accepted, whose handshake has shown `facts`.
 pub(crate) fn quic_takes_early_data(facts: Box<dyn Any>) -> bool {
-    let notes = facts.downcast::<Arc<Notes>>();
+    let notes = facts.downcast::<Arc<HandshakeNotes>>();
     notes.is_ok_and(|notes| notes.takes_early_data.load(Ordering::Relaxed))
 }
 
@@ -113,7 +113,7 @@ fn client_of(connection: &quinn::Connection) -> Option<Box<CertificateVariables>
 
 /// The facts that a handshake has shown.
 #[derive(Debug, Default)]
-struct Notes {
+struct HandshakeNotes {
     name: OnceLock<Box<str>>,
     site: OnceLock<usize>,
     /// The certificate that was chosen.
@@ -166,7 +166,7 @@ impl SessionSettings {
 }
 
 /// Begins sessions.
-struct Sessions {
+struct SessionFactory {
     /// For all that needs no session.
     keys: Arc<QuicServerConfig>,
     /// For sites without demands of their own.
@@ -177,21 +177,21 @@ struct Sessions {
     site: Arc<SiteOfClient>,
 }
 
-impl Sessions {
+impl SessionFactory {
     /// Begins a session with a site that has demands of its own; `None`: with another one.
     fn begin(
         &self,
         site: Option<(usize, QuicSite)>,
         version: u32,
         parameters: &TransportParameters,
-    ) -> (Box<dyn Session>, Arc<Notes>) {
+    ) -> (Box<dyn Session>, Arc<HandshakeNotes>) {
         let own = site.and_then(|(number, demands)| {
             Some((number, SessionSettings::of(&demands, &self.tickets).ok()?))
         });
         // A site whose demands cannot be made gets no session: the resolver has no certificate.
         let site = own.as_ref().map(|(number, _)| *number);
         let own = own.as_ref().map_or(&self.usual, |(_, own)| own);
-        let notes = Arc::new(Notes::default());
+        let notes = Arc::new(HandshakeNotes::default());
         let mut tls = own.tls.clone();
         tls.cert_resolver = Arc::new(NotingResolver {
             site: Arc::clone(&self.site),
@@ -219,7 +219,7 @@ impl Sessions {
     }
 }
 
-impl crypto::ServerConfig for Sessions {
+impl crypto::ServerConfig for SessionFactory {
     fn initial_keys(&self, version: u32, id: &ConnectionId) -> Result<Keys, UnsupportedVersion> {
         self.keys.initial_keys(version, id)
     }
@@ -281,7 +281,7 @@ struct NotingResolver {
     site: Arc<SiteOfClient>,
     /// The site whose demands the session makes; `None`: those of all other sites.
     own: Option<usize>,
-    notes: Arc<Notes>,
+    notes: Arc<HandshakeNotes>,
 }
 
 impl ResolvesServerCert for NotingResolver {
@@ -323,7 +323,7 @@ impl fmt::Debug for NotingResolver {
 #[derive(Debug)]
 struct NotingTickets {
     tickets: Arc<dyn ProducesTickets>,
-    notes: Arc<Notes>,
+    notes: Arc<HandshakeNotes>,
 }
 
 impl ProducesTickets for NotingTickets {
@@ -350,7 +350,7 @@ impl ProducesTickets for NotingTickets {
 #[derive(Debug)]
 struct NotingSessions {
     sessions: Arc<dyn StoresServerSessions>,
-    notes: Arc<Notes>,
+    notes: Arc<HandshakeNotes>,
 }
 
 impl StoresServerSessions for NotingSessions {

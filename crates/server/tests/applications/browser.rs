@@ -91,7 +91,7 @@ impl<'s> Browser<'s> {
         self.follow(ask)
     }
 
-    /// As [`Browser::send_form`], with a file.
+    /// Sends a form like [`Browser::send_form`], with a file.
     pub(crate) fn send_file(
         &self,
         page: &Page,

@@ -51,7 +51,7 @@ fn dokuwiki() {
     server.stop();
 }
 
-/// As DokuWiki's own archive lays it out. Debian's package has the settings and the pages
+/// Lays DokuWiki out as its own archive does. Debian's package has the settings and the pages
 /// elsewhere.
 pub(crate) fn unpack(folder: &Folder) {
     let wiki = folder.path().join("wiki");

@@ -48,7 +48,7 @@ pub(crate) fn tags(page: &str) -> Vec<Tag<'_>> {
 
 /// A form of a page, with the initial values of its fields.
 pub(crate) struct Form {
-    /// As written; empty is the page's own URL.
+    /// The value in the page. Empty: the page's own URL.
     pub(crate) action: String,
     pub(crate) fields: Vec<(String, String)>,
 }

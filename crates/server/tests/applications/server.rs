@@ -31,7 +31,7 @@ impl Server {
         Server::listening(folder, "\"127.0.0.1:0\"", sites)
     }
 
-    /// As [`Server::start`], on a port for https alone.
+    /// Starts a server like [`Server::start`], on a port for https alone.
     pub(crate) fn start_encrypted(folder: &Folder, sites: &str) -> Server {
         Server::listening(folder, "{ address = \"127.0.0.1:0\", tls = true }", sites)
     }
@@ -98,7 +98,8 @@ impl Server {
         self.stop_knowing(&[]);
     }
 
-    /// As [`Server::stop`], where errors that contain one of `known` are expected in the log.
+    /// Stops the server like [`Server::stop`]. Errors that contain one of `known` are expected in
+    /// the log.
     pub(crate) fn stop_knowing(self, known: &[&str]) {
         let Server { program, folder } = self;
         let Program::Howdah(process) = program else {

@@ -35,14 +35,17 @@ $picture = dirname(__DIR__) . '/var/picture.png';
 $route = function (string $path, callable $controller, array $methods = []) use ($routes) {
     $routes->add($path, new Route($path, ['_controller' => $controller], [], [], '', [], $methods));
 };
-$hello = fn (string $name) => $urls->generate('/hello/{name}', ['name' => $name], UrlGeneratorInterface::ABSOLUTE_URL);
+$hello = fn (string $name) =>
+    $urls->generate('/hello/{name}', ['name' => $name], UrlGeneratorInterface::ABSOLUTE_URL);
 
 $route('/', fn () => new Response('home'));
 $route('/hello/{name}', fn (Request $request, string $name) => new JsonResponse([
     'name' => $name,
     'base' => $request->getBaseUrl(),
     'path' => $request->getPathInfo(),
-    'query' => $request->getQueryString() === null ? null : http_build_query($request->query->all()),
+    'query' => $request->getQueryString() === null
+        ? null
+        : http_build_query($request->query->all()),
     'url' => $hello('Babar'),
     'environment' => $_SERVER['APP_ENV'] === getenv('APP_ENV') ? getenv('APP_ENV') : 'two of them',
 ]));
@@ -53,7 +56,9 @@ $route('/things/{id}', fn (Request $request, string $id) => new JsonResponse([
     'sent' => json_decode($request->getContent(), true),
 ]), ['POST', 'PUT', 'PATCH', 'DELETE']);
 $route('/who', fn (Request $request) => new Response(
-    $request->getUser() === null ? $request->headers->get('Authorization') : $request->getUser() . ':' . $request->getPassword()
+    $request->getUser() === null
+        ? $request->headers->get('Authorization')
+        : $request->getUser() . ':' . $request->getPassword()
 ));
 $route('/count', function () {
     $session = new Session();
@@ -90,7 +95,11 @@ $kernel = new HttpKernel($events, new ControllerResolver(), $stack, new Argument
 try {
     $response = $kernel->handle($request);
 } catch (HttpExceptionInterface $exception) {
-    $response = new Response($exception->getMessage(), $exception->getStatusCode(), $exception->getHeaders());
+    $response = new Response(
+        $exception->getMessage(),
+        $exception->getStatusCode(),
+        $exception->getHeaders(),
+    );
 }
 $response->prepare($request)->send();
 $kernel->terminate($request, $response);

@@ -34,7 +34,8 @@ pub enum Means {
     /// `php NAME.php` runs with the address of the server, the seconds and the scene's file. The
     /// same file is a script of site A, and prepares the attack when it is asked with `?prepare`.
     Client,
-    /// As [`Means::Script`], with a library of the same name in C that the script loads with FFI.
+    /// The same as [`Means::Script`], with a library of the same name in C that the script loads
+    /// with FFI.
     Library(usize),
     /// One client asks for the script. An extension of PHP of the same name, in C, runs in the
     /// zygote.

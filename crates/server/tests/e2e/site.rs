@@ -194,7 +194,7 @@ impl Site {
         Wire::connect(self.server.address())
     }
 
-    /// As a client with this address, on the second listener, which is [`TAKES_PROXY`].
+    /// Connects as a client with this address to the second listener, which is [`TAKES_PROXY`].
     pub fn connect_as(&self, client: [u8; 4]) -> Wire {
         Wire::connect_as(client, self.server.addresses()[1])
     }

@@ -51,7 +51,8 @@ fn file_with_certificate(folder: &Folder) -> Site {
     )
 }
 
-/// As [`site`], with further keys of `tls`. The last one is the folder of the certificate.
+/// A site like that of [`site`], with further keys of `tls`. The last one is the folder of the
+/// certificate.
 fn site_with_tls(files: &[(&str, &str)], tls: &str, more: &str) -> (Site, Authority, Folder) {
     let authority = Authority::new();
     let pair = authority.certify(&["a.example", "*.a.example", "localhost"]);

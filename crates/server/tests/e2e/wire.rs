@@ -64,8 +64,8 @@ impl Wire {
         Wire::over(stream)
     }
 
-    /// As a client with any address, which the header of the PROXY protocol names: for a listener
-    /// that takes it.
+    /// Connects as a client with any address, which the header of the PROXY protocol names. The
+    /// listener has to take that protocol.
     pub fn connect_as(client: [u8; 4], address: SocketAddr) -> Wire {
         let mut wire = Wire::connect(address);
         let [client, port] = [Ipv4Addr::from(client).to_string(), wire.port().to_string()];
@@ -392,7 +392,7 @@ impl Wire {
         }
     }
 
-    /// As `fill`; `None` if nothing came in time.
+    /// Reads on like `fill`. `None`: nothing came in time.
     fn fill_some(&mut self) -> Option<bool> {
         let mut room = [0; 64 * 1024];
         match self.read(&mut room) {

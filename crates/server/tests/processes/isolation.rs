@@ -48,7 +48,7 @@ impl Sites {
         Sites::start_as("", two, None)
     }
 
-    /// As [`Sites::start`], with `one` for the first site, by a user.
+    /// Starts both sites like [`Sites::start`], with `one` for the first site, by a user.
     fn start_as(one: &str, two: &str, user: Option<u32>) -> Sites {
         let folder = Folder::at(PathBuf::from(format!(
             "/var/lib/howdah-isolation-{}-{}",

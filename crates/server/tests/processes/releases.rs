@@ -119,7 +119,7 @@ fn a_site_that_changes_its_link_cuts_off_no_request_of_another_one() {
     // One further generation keeps release 4, and no other one is started for the site. The
     // administrator may have one.
     deploy(&folder, "1");
-    server.wait_for_log("releases/1 now: it is served when a generation has ended");
+    server.wait_for_log("releases/1 now: it waits until a former generation has ended");
     server.wait_for_log("the former release is kept; serving");
     wait_until("it is kept", || status(&file).contains("generation 5 is serving"));
     deploy(&folder, "2");
@@ -127,7 +127,7 @@ fn a_site_that_changes_its_link_cuts_off_no_request_of_another_one() {
     std::thread::sleep(Duration::from_secs(3));
     let told = status(&file);
     assert!(told.contains("site one: "), "{told}");
-    assert!(told.contains("releases/1 now: it is served when"), "{told}");
+    assert!(told.contains("releases/1 now: it waits until"), "{told}");
     assert_eq!(told.matches("generation ").count(), 5 + 1, "{told}");
     folder.file("two/end", "");
     for request in slow {

@@ -148,7 +148,7 @@ fn a_site_that_closes_its_own_folders_does_not_keep_its_former_php() {
     server.stop();
 }
 
-/// The owner of the folder above can put anything in the place of the state folder. What is refused
+/// The owner of the folder above can put anything in the place of the state folder. A refused file
 /// there is not repaired.
 #[test]
 fn a_site_that_replaces_its_state_folder_does_not_keep_its_former_php() {

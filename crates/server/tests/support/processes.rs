@@ -197,8 +197,8 @@ impl Process {
         targets.filter(|target| !target.contains("memfd:howdah-scripts")).collect()
     }
 
-    /// As [`Process::descriptors`], once they stay the same: a process closes some of them a moment
-    /// after others see what it has done.
+    /// Returns the descriptors like [`Process::descriptors`], once they stay the same: a process
+    /// closes some of them a moment after others see what it has done.
     pub fn settled_descriptors(&self) -> Vec<String> {
         let (mut last, mut same) = (self.descriptors(), 0);
         wait_until("the descriptors stay the same", || {

@@ -17,9 +17,9 @@ pub fn stand_back() {
     change("renice", &["-n", "19", "-p"]);
 }
 
-/// As [`stand_back`], for the session of this process. Linux shares processors between sessions
-/// first, and only then between the threads of each (`sched_autogroup_enabled`): without it the
-/// attackers together would weigh as much as the server.
+/// Gives the session of this process a small share, like [`stand_back`]. Linux shares processors
+/// between sessions first, and only then between the threads of each (`sched_autogroup_enabled`):
+/// without it the attackers together would weigh as much as the server.
 pub fn stand_back_as_session() {
     let _ = fs::write("/proc/self/autogroup", "19");
 }

@@ -8,11 +8,11 @@ use howdah_htaccess::transaction::Denial;
 use howdah_http::Status;
 
 use super::evaluation_context::PhaseContext;
-use super::{Evaluation, PhaseEnd, PhaseRequest, shown, step};
-use crate::documents::DocumentHost;
-use crate::ruled::PassedAccess;
+use super::{PhaseEnd, PhaseRequest, RequestEvaluation, shown, step};
+use crate::documents::SiteHost;
+use crate::ruled_request::PassedAccess;
 
-impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
+impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
     /// SetEnvIf and its relatives.
     ///
     /// # Errors

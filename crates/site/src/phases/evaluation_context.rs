@@ -3,26 +3,26 @@
 use std::sync::Arc;
 
 use howdah_htaccess::evaluation_context::{EvaluationContext, SubRequestFacts};
-use howdah_htaccess::host::{Host, Probe, ProbeKind};
+use howdah_htaccess::host::{DirectiveHost, Probe, ProbeKind};
 use howdah_htaccess::work::PROBE;
 use howdah_htaccess::{DirectiveSettings, Transaction};
 
-use super::Evaluation;
-use crate::documents::{DocumentHost, PathKind};
+use super::RequestEvaluation;
+use crate::documents::{PathKind, SiteHost};
 use crate::path::DocumentPath;
 
 /// One request's evaluation, as its directives see it.
 pub(super) struct PhaseContext<'w, 'a, 'r, H> {
-    evaluation: &'w mut Evaluation<'a, 'r, H>,
+    evaluation: &'w mut RequestEvaluation<'a, 'r, H>,
     path: &'w DocumentPath,
     kind: PathKind,
     /// The settings in force for the request, and whether its URL ends with a slash.
     under: Option<(&'w Arc<DirectiveSettings>, bool)>,
 }
 
-impl<'w, 'a, 'r, H: DocumentHost> PhaseContext<'w, 'a, 'r, H> {
+impl<'w, 'a, 'r, H: SiteHost> PhaseContext<'w, 'a, 'r, H> {
     pub(super) fn new(
-        evaluation: &'w mut Evaluation<'a, 'r, H>,
+        evaluation: &'w mut RequestEvaluation<'a, 'r, H>,
         path: &'w DocumentPath,
         kind: PathKind,
     ) -> Self {
@@ -37,8 +37,8 @@ impl<'w, 'a, 'r, H: DocumentHost> PhaseContext<'w, 'a, 'r, H> {
     }
 }
 
-impl<H: DocumentHost> EvaluationContext for PhaseContext<'_, '_, '_, H> {
-    fn host(&mut self) -> &mut dyn Host {
+impl<H: SiteHost> EvaluationContext for PhaseContext<'_, '_, '_, H> {
+    fn host(&mut self) -> &mut dyn DirectiveHost {
         self.evaluation.client.meter().note(PROBE);
         self.evaluation.host
     }
@@ -80,8 +80,8 @@ impl<H: DocumentHost> EvaluationContext for PhaseContext<'_, '_, '_, H> {
     }
 }
 
-impl<H: DocumentHost> Evaluation<'_, '_, H> {
-    /// Returns what is at an absolute path, links followed.
+impl<H: SiteHost> RequestEvaluation<'_, '_, H> {
+    /// Returns what is at an absolute path, links followed. `None`: nothing is there.
     pub(super) fn probe(&mut self, absolute: &[u8]) -> Option<Probe> {
         let Ok(mut path) = self.site.root(self.client.host(), self.scratch.take()) else {
             return self.host.probe(absolute);

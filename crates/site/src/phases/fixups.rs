@@ -7,8 +7,8 @@ use howdah_http::Scheme;
 
 use super::evaluation_context::PhaseContext;
 use super::handler::options_of;
-use super::{Evaluation, PhaseEnd, PhaseRequest, shown, step, target};
-use crate::documents::{DocumentHost, PathKind};
+use super::{PhaseEnd, PhaseRequest, RequestEvaluation, shown, step, target};
+use crate::documents::{PathKind, SiteHost};
 
 /// The handler of PHP scripts, as mod_php calls it.
 pub(super) const PHP: &[u8] = b"application/x-httpd-php";
@@ -16,7 +16,7 @@ pub(super) const PHP: &[u8] = b"application/x-httpd-php";
 /// The handler of requests for upstreams, as mod_proxy calls it.
 pub(super) const PROXY: &[u8] = b"proxy-server";
 
-impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
+impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
     /// All fixups, in the order of a Debian Apache's modules.
     ///
     /// # Errors

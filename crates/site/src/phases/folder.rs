@@ -7,11 +7,11 @@ use howdah_http::{Method, Status};
 
 use super::handler::has_stray_path_info;
 use super::sub_request::overlay;
-use super::{Evaluation, PhaseEnd, PhaseRequest, shown, step, target};
-use crate::documents::{DocumentHost, PathKind};
+use super::{PhaseEnd, PhaseRequest, RequestEvaluation, shown, step, target};
+use crate::documents::{PathKind, SiteHost};
 use crate::redirect;
 
-impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
+impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
     /// Finds what is served instead of a folder, or of a missing file.
     ///
     /// # Errors

@@ -5,11 +5,11 @@ use howdah_htaccess::transaction::FileKind;
 use howdah_http::Status;
 use memchr::memchr;
 
-use super::{Evaluation, PhaseEnd, PhaseRequest, shown, step};
-use crate::documents::{DocumentHost, DocumentLook, FileHandle, PathKind};
+use super::{PhaseEnd, PhaseRequest, RequestEvaluation, shown, step};
+use crate::documents::{DocumentLook, FileHandle, PathKind, SiteHost};
 use crate::normal::normalize;
 
-impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
+impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
     /// Sets the request's path to `path`, as a URL has it.
     ///
     /// # Errors

@@ -7,8 +7,8 @@ use howdah_http::{Method, Status};
 use super::content;
 use super::folder::FOLDER;
 use super::sub_request::each_once;
-use super::{Evaluation, PhaseEnd, PhaseRequest, shown, target};
-use crate::documents::{DocumentHost, PathKind};
+use super::{PhaseEnd, PhaseRequest, RequestEvaluation, shown, target};
+use crate::documents::{PathKind, SiteHost};
 use crate::names::FileClass;
 use crate::resolution::{Resolution, Script};
 use crate::resolve::{ALLOW_FILE, options};
@@ -69,7 +69,7 @@ impl Handler {
     }
 }
 
-impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
+impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
     /// Runs the handler.
     ///
     /// # Errors

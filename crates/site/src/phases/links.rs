@@ -6,11 +6,11 @@ use howdah_htaccess::modules::core::Options;
 use memchr::memchr;
 
 use super::handler::ABOVE;
-use super::{Evaluation, PhaseEnd, PhaseRequest, shown};
-use crate::documents::{DocumentHost, FileHandle};
+use super::{PhaseEnd, PhaseRequest, RequestEvaluation, shown};
+use crate::documents::{FileHandle, SiteHost};
 use crate::rules::Rules;
 
-impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
+impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
     /// Checks that every link on the way may be followed under the options of the folder that it is
     /// in. Directives can only forbid: a link that the site's own `symlinks` does not allow is
     /// never followed. A link with another owner than its target is followed under

@@ -9,13 +9,13 @@ use howdah_htaccess::modules::core::ServerSignature;
 use howdah_htaccess::{ClientRequest, RequestState, Transaction};
 use howdah_http::{Fields, Status};
 
-use self::folder_page::{FolderPage, Order, wants_json};
+use self::folder_page::{EntryOrder, FolderPage, wants_json};
 use super::evaluation_context::PhaseContext;
-use super::{Evaluation, target};
-use crate::documents::{DocumentHost, PathKind};
+use super::{RequestEvaluation, target};
+use crate::documents::{PathKind, SiteHost};
 use crate::names::FileClass;
 use crate::path::{DocumentPath, Scratch};
-use crate::ruled::Ruled;
+use crate::ruled_request::RuledRequest;
 use crate::sites::Site;
 
 /// A page that lists a folder.
@@ -36,16 +36,16 @@ pub struct ListingPage {
 pub fn list(
     site: &Site,
     client: &ClientRequest<'_>,
-    ruled: &mut Ruled,
+    ruled: &mut RuledRequest,
     entries: Vec<FolderEntry>,
-    host: &mut impl DocumentHost,
+    host: &mut impl SiteHost,
     scratch: &mut Scratch,
 ) -> ListingPage {
     if has_own_page(site, ruled) {
         return own_page(site, client, ruled, entries, host, scratch);
     }
     let config = ruled.settings.autoindex.clone().unwrap_or_default();
-    let mut evaluation = Evaluation::new(site, *client, host, scratch);
+    let mut evaluation = RequestEvaluation::new(site, *client, host, scratch);
     let state = &mut ruled.state;
     let listing = Listing {
         entries: evaluation.visible(state, entries, config.shows_forbidden()),
@@ -71,7 +71,7 @@ pub fn list(
 }
 
 /// Returns the media type of the page that [`list`] makes for this client.
-pub fn listing_type(site: &Site, client: &ClientRequest<'_>, ruled: &Ruled) -> Vec<u8> {
+pub fn listing_type(site: &Site, client: &ClientRequest<'_>, ruled: &RuledRequest) -> Vec<u8> {
     match has_own_page(site, ruled) {
         true if wants_json(request_fields(client, &ruled.state)) => JSON.to_vec(),
         true => HTML.to_vec(),
@@ -80,19 +80,19 @@ pub fn listing_type(site: &Site, client: &ClientRequest<'_>, ruled: &Ruled) -> V
 }
 
 /// Returns whether the page is the site's own (`listing`), and not that of mod_autoindex.
-fn has_own_page(site: &Site, ruled: &Ruled) -> bool {
+fn has_own_page(site: &Site, ruled: &RuledRequest) -> bool {
     site.config().listing && ruled.settings.autoindex.is_none()
 }
 
 fn own_page(
     site: &Site,
     client: &ClientRequest<'_>,
-    ruled: &mut Ruled,
+    ruled: &mut RuledRequest,
     entries: Vec<FolderEntry>,
-    host: &mut impl DocumentHost,
+    host: &mut impl SiteHost,
     scratch: &mut Scratch,
 ) -> ListingPage {
-    let mut evaluation = Evaluation::new(site, *client, host, scratch);
+    let mut evaluation = RequestEvaluation::new(site, *client, host, scratch);
     let entries = evaluation.visible(&mut ruled.state, entries, false);
     let content_type = listing_type(site, client, ruled);
     let state = &ruled.state;
@@ -100,7 +100,7 @@ fn own_page(
         true => state.uri.clone(),
         false => [&state.uri[..], b"/"].concat(),
     };
-    let order = Order::of(state.args.as_deref());
+    let order = EntryOrder::of(state.args.as_deref());
     let folder = FolderPage { path: &path, entries, order };
     ListingPage {
         content: if content_type == JSON {
@@ -121,7 +121,7 @@ fn request_fields<'f>(client: &ClientRequest<'f>, state: &'f RequestState) -> &'
 const HTML: &[u8] = b"text/html; charset=utf-8";
 const JSON: &[u8] = b"application/json";
 
-impl<H: DocumentHost> Evaluation<'_, '_, H> {
+impl<H: SiteHost> RequestEvaluation<'_, '_, H> {
     fn visible(
         &mut self,
         state: &mut RequestState,
@@ -196,14 +196,14 @@ impl<H: DocumentHost> Evaluation<'_, '_, H> {
 }
 
 /// The media type of the last extension, where no directive says more.
-fn media_type<H: DocumentHost>(name: &[u8]) -> Option<Vec<u8>> {
+fn media_type<H: SiteHost>(name: &[u8]) -> Option<Vec<u8>> {
     let dot = memchr::memrchr(b'.', name)?;
     let media_type = H::media_type(&name[dot + 1..].to_ascii_lowercase())?;
     Some(media_type.as_bytes().to_vec())
 }
 
 /// ServerSignature.
-fn signature(client: &ClientRequest<'_>, ruled: &Ruled) -> Vec<u8> {
+fn signature(client: &ClientRequest<'_>, ruled: &RuledRequest) -> Vec<u8> {
     let core = ruled.settings.core.as_ref();
     match core.and_then(|core| core.server_signature) {
         None | Some(ServerSignature::Off) => Vec::new(),

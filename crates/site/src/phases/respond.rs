@@ -8,11 +8,11 @@ use howdah_htaccess::response::{self, ResponseProperties};
 use howdah_htaccess::{ClientRequest, Transaction};
 use howdah_http::{ResponseHead, Status};
 
-use super::Evaluation;
+use super::RequestEvaluation;
 use super::evaluation_context::PhaseContext;
-use crate::documents::{DocumentHost, PathKind};
+use crate::documents::{PathKind, SiteHost};
 use crate::path::{DocumentPath, Scratch};
-use crate::ruled::Ruled;
+use crate::ruled_request::RuledRequest;
 use crate::sites::Site;
 
 /// Changes the head of a response as directives say, and returns the filters that its content
@@ -23,17 +23,17 @@ use crate::sites::Site;
 pub fn respond(
     site: &Site,
     client: &ClientRequest<'_>,
-    ruled: &mut Rc<Ruled>,
+    ruled: &mut Rc<RuledRequest>,
     head: &mut ResponseHead,
     about: ResponseProperties,
-    host: &mut impl DocumentHost,
+    host: &mut impl SiteHost,
     scratch: &mut Scratch,
 ) -> Result<Vec<Filter>, Status> {
     if response::respond_plainly(&ruled.state, &ruled.settings, head, about.is_error) {
         return Ok(Vec::new());
     }
     let settings = Arc::clone(&ruled.settings);
-    let mut evaluation = Evaluation::new(site, *client, host, scratch);
+    let mut evaluation = RequestEvaluation::new(site, *client, host, scratch);
     let nowhere = DocumentPath::nowhere();
     let mut context = PhaseContext::new(&mut evaluation, &nowhere, PathKind::Forbidden);
     let state = match Rc::get_mut(ruled) {

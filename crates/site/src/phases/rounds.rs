@@ -8,19 +8,19 @@ use howdah_htaccess::module_notes::{CarryOver, ModuleNotes};
 use howdah_htaccess::modules::core::{ErrorDestination, ErrorDocument, destination};
 use howdah_htaccess::trace::Trace;
 use howdah_htaccess::work::ROUND;
-use howdah_htaccess::{ClientRequest, NoRoom, RequestState};
+use howdah_htaccess::{ClientRequest, NoVariableRoom, RequestState};
 use howdah_http::{Fields, Method, Scheme, Status};
 
 use super::content;
 use super::evaluation_context::PhaseContext;
 use super::handler::HandlerResult;
-use super::{Evaluation, KnownPath, PhaseEnd, PhaseRequest, shown, step, target};
-use crate::documents::DocumentHost;
+use super::{KnownPath, PhaseEnd, PhaseRequest, RequestEvaluation, shown, step, target};
+use crate::documents::SiteHost;
 use crate::resolution::{Resolution, Resolved};
 use crate::resolve::ALLOW_FILE;
-use crate::ruled::{PassedAccess, Ruled};
+use crate::ruled_request::{PassedAccess, RuledRequest};
 
-impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
+impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
     /// Resolves the client's request.
     pub(crate) fn run(mut self, start: Option<KnownPath>, trace: Option<Box<Trace>>) -> Resolved {
         let state = RequestState {
@@ -42,7 +42,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     }
 
     /// Resolves the error `status` of a request that was resolved before.
-    pub(crate) fn fail(mut self, ruled: Ruled, status: Status) -> Resolved {
+    pub(crate) fn fail(mut self, ruled: RuledRequest, status: Status) -> Resolved {
         let mut request = PhaseRequest::new(self.client, ruled.state, &ruled.settings);
         if let Ok(path) = self.site.root(self.client.host(), self.scratch.take()) {
             request.path = path;
@@ -122,7 +122,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
             // Every variable is there once more, with a longer name.
             let env = &request.tx.state.env;
             if request.tx.state.room_for(env.size() + RENAMED.len() * env.len()).is_err() {
-                request.tx.complain(None, NoRoom::MESSAGE);
+                request.tx.complain(None, NoVariableRoom::MESSAGE);
                 ended = Err(PhaseEnd::FAILED);
                 continue;
             }
@@ -264,7 +264,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         }
         Resolved {
             resolution,
-            ruled: Some(Rc::new(Ruled {
+            ruled: Some(Rc::new(RuledRequest {
                 state: std::mem::take(state),
                 settings: Arc::clone(&request.settings),
                 is_content_gone: self.is_content_gone,
@@ -427,7 +427,8 @@ fn renamed(env: &Fields, status: Status) -> Fields {
 /// The beginning of the names that variables have after a redirect.
 const RENAMED: &[u8] = b"REDIRECT_";
 
-/// Internal redirects of one request: Apache's own limit (`LimitInternalRecursion`).
+/// Internal redirects of one request: Apache's own limit (`LimitInternalRecursion`). A request with
+/// more gets 500.
 pub(super) const MOST_REDIRECTS: usize = 10;
 
 const EXCEEDED: &str =

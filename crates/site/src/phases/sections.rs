@@ -13,11 +13,11 @@ use howdah_http::Fields;
 use memchr::{memchr, memmem, memrchr};
 
 use super::evaluation_context::PhaseContext;
-use super::{Evaluation, PhaseRequest};
-use crate::documents::DocumentHost;
+use super::{PhaseRequest, RequestEvaluation};
+use crate::documents::SiteHost;
 use crate::rules::{NO_BRANCH, Rules, SettingsInForce};
 
-impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
+impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
     /// Merges the sections that apply into the request's settings.
     pub(super) fn walk_sections(&mut self, request: &mut PhaseRequest<'r>) {
         let Some(rules) = request.rules.clone() else {

@@ -9,13 +9,13 @@ use howdah_htaccess::settings::ServerSettings;
 
 use super::evaluation_context::PhaseContext;
 use super::request::ForcedHandler;
-use super::{Evaluation, PhaseEnd, PhaseRequest, shown, step, target};
-use crate::documents::DocumentHost;
+use super::{PhaseEnd, PhaseRequest, RequestEvaluation, shown, step, target};
+use crate::documents::SiteHost;
 
 /// The path, decoded, and the query of a request that rules have changed.
 type NewUrl = (Vec<u8>, Option<Vec<u8>>);
 
-impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
+impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
     /// Applies the site's own rules. They may lead to another path, which is that of the same
     /// request: the rules do not see it again.
     ///

@@ -9,12 +9,12 @@ use howdah_htaccess::{RequestState, Transaction};
 use howdah_http::{Fields, Method, Status};
 
 use super::rounds::MOST_REDIRECTS;
-use super::{Evaluation, PhaseEnd, PhaseRequest, shown, step, target};
-use crate::documents::DocumentHost;
+use super::{PhaseEnd, PhaseRequest, RequestEvaluation, shown, step, target};
+use crate::documents::SiteHost;
 use crate::line_index::LineIndex;
-use crate::ruled::PassedAccess;
+use crate::ruled_request::PassedAccess;
 
-impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
+impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
     /// Returns what a rule or a condition learns of `uri`.
     pub(super) fn lookup(
         &mut self,
@@ -153,9 +153,10 @@ pub(super) fn each_once(env: &Fields) -> Fields {
     once
 }
 
-/// Sub-requests within each other: Apache's own limit (`LimitInternalRecursion`).
+/// Sub-requests within each other: Apache's own limit (`LimitInternalRecursion`). A deeper one
+/// fails, and the log says so.
 const MOST_NESTED: u32 = 10;
 
 /// Sub-requests of one request of a client. Nested ones multiply, so a limit on depth alone is not
-/// enough.
+/// enough. Further ones fail, and the log says so.
 const MOST_LOOKUPS: u32 = 200;

@@ -9,10 +9,10 @@ use howdah_http::Status;
 
 use super::evaluation_context::PhaseContext;
 use super::handler::options_of;
-use super::{Evaluation, PhaseEnd, PhaseRequest, target};
-use crate::documents::{DocumentHost, PathKind};
+use super::{PhaseEnd, PhaseRequest, RequestEvaluation, target};
+use crate::documents::{PathKind, SiteHost};
 
-impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
+impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
     /// Sets media type, charset, encoding, languages and the handler of an extension. Where no
     /// directive is about extensions, the sender of the file knows its type.
     ///

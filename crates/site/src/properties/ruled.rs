@@ -4,12 +4,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use howdah_htaccess::Unrepeatable;
-use howdah_htaccess::host::{Host, PasswordVerdict, Probe, ProbeKind};
+use howdah_htaccess::host::{DirectiveHost, PasswordVerdict, Probe, ProbeKind};
 use howdah_htaccess::{ClientRequest, CompileContext, compile};
 use howdah_http::{Method, Request};
 
 use super::{check, check_path, one_root};
-use crate::documents::{DocumentHost, DocumentLook, FileHandle, PathKind};
+use crate::documents::{DocumentLook, FileHandle, PathKind, SiteHost};
 use crate::path::{DocumentPath, Scratch};
 use crate::resolution::Resolution;
 use crate::rules::{MergedCopies, Rules};
@@ -81,7 +81,7 @@ impl RuledTree {
     }
 }
 
-impl DocumentHost for RuledTree {
+impl SiteHost for RuledTree {
     fn kind(&mut self, path: &DocumentPath) -> PathKind {
         self.asked += 1;
         check_path(path);
@@ -104,7 +104,7 @@ impl DocumentHost for RuledTree {
     }
 }
 
-impl Host for RuledTree {
+impl DirectiveHost for RuledTree {
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
         self.asked += 1;
         Some(Probe {

@@ -23,7 +23,7 @@ pub(super) fn refuse_trace(client: &ClientRequest<'_>, resolved: Resolved) -> Re
     }
 }
 
-/// Answers methods that have no meaning for a path.
+/// Answers methods that have no meaning for a path. `None`: the method has a meaning for a path.
 pub(super) fn without_path(request: &Request) -> Option<Resolution> {
     match request.method {
         Method::Connect => Some(not_allowed(ALLOW_SCRIPT)),

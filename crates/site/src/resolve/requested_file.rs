@@ -4,26 +4,26 @@ use howdah_config::EncodedSlashes;
 use howdah_htaccess::ClientRequest;
 
 use super::methods::without_path;
-use crate::documents::DocumentHost;
+use crate::documents::SiteHost;
 use crate::normal::normalize;
 use crate::path::Scratch;
-use crate::phases::Evaluation;
+use crate::phases::RequestEvaluation;
 use crate::sites::Site;
 
 /// Returns the file that the request of `client` is for, which may be missing: the path in the
 /// document root up to the first name that is missing, as Apache's `r->filename`. Empty where the
 /// URL's path has no meaning. For a request whose resolution has neither a path nor a
-/// [`Ruled`](crate::Ruled): it is resolved once more.
+/// [`RuledRequest`](crate::RuledRequest): it is resolved once more.
 pub fn requested_file(
     site: &Site,
     client: &ClientRequest<'_>,
-    host: &mut impl DocumentHost,
+    host: &mut impl SiteHost,
 ) -> Vec<u8> {
     if without_path(client.request()).is_some() {
         return Vec::new();
     }
     let mut scratch = Scratch::default();
-    let resolved = Evaluation::new(site, *client, host, &mut scratch).run(None, None);
+    let resolved = RequestEvaluation::new(site, *client, host, &mut scratch).run(None, None);
     resolved.ruled.map(|ruled| ruled.state.filename.clone()).unwrap_or_default()
 }
 

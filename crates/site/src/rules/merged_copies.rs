@@ -33,7 +33,7 @@ impl MergedCopies {
 }
 
 impl Default for MergedCopies {
-    /// As many as there are.
+    /// Makes a sum without a bound.
     fn default() -> MergedCopies {
         MergedCopies::bounded(usize::MAX)
     }

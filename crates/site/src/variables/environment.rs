@@ -6,7 +6,7 @@ use howdah_http::Fields;
 
 use super::mark;
 use crate::line_index::LineIndex;
-use crate::ruled::Ruled;
+use crate::ruled_request::RuledRequest;
 
 /// The variables that scripts get, each name once: where a name is set again, the last value
 /// (`APR_OVERLAP_TABLES_SET`).
@@ -30,7 +30,7 @@ pub struct EnvironmentNames {
 
 impl<'e> ScriptEnvironment<'e> {
     /// The environment of a request that directives apply to.
-    pub fn of(ruled: &'e Ruled) -> ScriptEnvironment<'e> {
+    pub fn of(ruled: &'e RuledRequest) -> ScriptEnvironment<'e> {
         let env = &ruled.state.env;
         ScriptEnvironment {
             env,
@@ -49,9 +49,8 @@ impl<'e> ScriptEnvironment<'e> {
         }
     }
 
-    /// Gives `out` the variables that are left, as name and value. Returns their number.
-    pub fn give(&self, mut out: impl FnMut(&[u8], &[u8])) -> u32 {
-        let mut count = 0;
+    /// Gives `out` the variables that are left, as name and value.
+    pub fn give(&self, mut out: impl FnMut(&[u8], &[u8])) {
         for (place, (name, _)) in self.env.iter().enumerate() {
             if let Some(same) = self.index.find(name)
                 && same.first == place
@@ -59,16 +58,14 @@ impl<'e> ScriptEnvironment<'e> {
             {
                 let (name, value) = same.last_line;
                 out(name, value);
-                count += 1;
             }
         }
-        count
     }
 }
 
 impl EnvironmentNames {
     /// The names that directives have set for a request.
-    pub fn of(ruled: &Ruled) -> EnvironmentNames {
+    pub fn of(ruled: &RuledRequest) -> EnvironmentNames {
         let env = &ruled.state.env;
         let mut names: Vec<Box<[u8]>> =
             env.iter().map(|(name, _)| name.to_ascii_lowercase().into()).collect();

@@ -4,12 +4,12 @@ use howdah_htaccess::{ClientRequest, RequestState};
 use howdah_http::{Fields, Request, Scheme};
 
 use crate::line_index::LineIndex;
-use crate::ruled::Ruled;
+use crate::ruled_request::RuledRequest;
 
 /// The user that has authenticated, and the request that led to this one.
 pub(super) fn about_the_way(
     client: &ClientRequest<'_>,
-    ruled: &Ruled,
+    ruled: &RuledRequest,
     out: &mut impl FnMut(&[u8], &[u8]),
 ) {
     let state = &ruled.state;
@@ -39,14 +39,15 @@ pub(super) fn about_the_way(
     }
 }
 
-/// Returns the request that an internal redirect has led on from.
-pub(super) fn previous(ruled: &Ruled) -> Option<&RequestState> {
+/// Returns the request that an internal redirect has led on from. `None`: there was no internal
+/// redirect.
+pub(super) fn previous(ruled: &RuledRequest) -> Option<&RequestState> {
     ruled.state.previous.as_deref()
 }
 
 /// REQUEST_URI: the URL that the client sent, or the present one (`CGIVar REQUEST_URI
 /// current-uri`).
-pub(super) fn uri<'r>(request: &'r Request, ruled: &'r Ruled) -> &'r [u8] {
+pub(super) fn uri<'r>(request: &'r Request, ruled: &'r RuledRequest) -> &'r [u8] {
     let core = ruled.settings.core.as_ref();
     let is_current = core.and_then(|core| core.request_uri_is_current) == Some(true);
     if is_current { &ruled.state.uri } else { &request.target }

@@ -28,10 +28,10 @@ pub fn append_unlinked(path: &CStr) -> io::Result<(OwnedFd, bool)> {
     append_by(unlinked)
 }
 
-/// As [`append_unlinked`], and follows links.
+/// Opens a file for appending like [`append_unlinked`], and follows links.
 ///
 /// # Errors
-/// As [`append_unlinked`].
+/// The errors of [`append_unlinked`].
 pub fn append(path: &CStr) -> io::Result<(OwnedFd, bool)> {
     append_by(|flags| open_with(path, flags))
 }

@@ -186,7 +186,7 @@ fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// The rights of a folder in which everybody may make files, and remove their own.
 const SHARED: u32 = libc::S_ISVTX | libc::S_IWOTH;
 
-/// As many links as Linux follows.
+/// The number of links that Linux follows. A path with more of them fails with `ELOOP`.
 pub const MOST_LINKS: usize = 40;
 
 /// Names in the targets of all links on one path. A path beyond the bound leads nowhere.
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
     use std::fs;
     use std::os::unix::ffi::OsStrExt;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{MetadataExt, symlink};
     use std::path::{Path, PathBuf};
 
     struct Folder(PathBuf);
@@ -236,15 +236,15 @@ mod tests {
 
     fn both(path: &Path, follows: bool) -> [Result<(u64, u64), Option<i32>>; 2] {
         let name = CString::new(path.as_os_str().as_bytes()).unwrap();
-        let error = |error: io::Error| error.raw_os_error();
-        let kernel = if follows {
-            Stat::of_path(&name)
-        } else {
-            Stat::of_link(&name)
+        let kernel = match follows {
+            true => fs::metadata(path),
+            false => fs::symlink_metadata(path),
         };
         let ours = counted(&name, (Access::Point, follows), Lookup::Full, &mut 0)
             .and_then(|found| Stat::of(found.as_fd()));
-        [kernel, ours].map(|found| found.map(|stat| stat.identity()).map_err(error))
+        let identities =
+            [kernel.map(|file| (file.dev(), file.ino())), ours.map(|file| file.identity())];
+        identities.map(|found| found.map_err(|error| error.raw_os_error()))
     }
 
     #[test]

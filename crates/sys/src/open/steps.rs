@@ -8,8 +8,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use super::{Access, Lookup, open_at, step};
 use crate::stat::{FileType, Stat};
 
-/// Opens as [`unlinked`](super::unlinked) does. A resolved path has no `..`; one that has is
-/// refused (`EXDEV`).
+/// Opens a file like [`unlinked`](super::unlinked), folder by folder.
+///
+/// # Errors
+/// The errors of [`unlinked`](super::unlinked), and `EXDEV` for a path with `..`, which no resolved
+/// path has.
 pub(super) fn unlinked(path: &CStr, access: Access) -> io::Result<OwnedFd> {
     let bytes = path.to_bytes_with_nul();
     let start = if bytes.starts_with(b"/") { c"/" } else { c"." };
@@ -22,7 +25,11 @@ pub(super) fn unlinked(path: &CStr, access: Access) -> io::Result<OwnedFd> {
     beneath(start.as_fd(), below, access)
 }
 
-/// Opens as [`beneath`](super::beneath) does.
+/// Opens a file like [`beneath`](super::beneath), folder by folder.
+///
+/// # Errors
+/// The errors of [`beneath`](super::beneath), and `EXDEV` for a path that begins with `/` or has
+/// `..`.
 pub(super) fn beneath(folder: BorrowedFd<'_>, path: &CStr, access: Access) -> io::Result<OwnedFd> {
     let path = path.to_bytes();
     if path.starts_with(b"/") {
@@ -71,5 +78,5 @@ fn loop_error() -> io::Error {
     io::Error::from_raw_os_error(libc::ELOOP)
 }
 
-/// NAME_MAX, the limit for one component of a path.
+/// NAME_MAX, the limit for one component of a path. A longer one is `ENAMETOOLONG`.
 pub(super) const LONGEST_NAME: usize = 255;

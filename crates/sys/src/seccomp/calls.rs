@@ -192,7 +192,7 @@ pub const SETNS: &[Number] = calls![SYS_setns];
 pub const UNSHARE: &[Number] = calls![SYS_unshare];
 /// Creating a process or a thread. The first argument has flags.
 pub const CLONE: &[Number] = calls![SYS_clone];
-/// As [`CLONE`], with the flags in memory, where no filter can read them.
+/// Creating a process or a thread. The flags are in memory, where no filter can read them.
 pub const CLONE3: &[Number] = calls![SYS_clone3];
 /// Device requests. The second argument is the request.
 pub const IOCTL: &[Number] = calls![SYS_ioctl];
@@ -212,7 +212,7 @@ pub const SENDMSG: &[Number] = calls![SYS_sendmsg];
 /// Bits of [`CLONE`] and [`UNSHARE`] that make namespaces: `CLONE_NEWNS`, `CGROUP`, `UTS`, `IPC`,
 /// `USER`, `PID` and `NET`.
 pub const NAMESPACES: u32 = 0x7E02_0000;
-/// As [`NAMESPACES`], with `CLONE_NEWTIME`, which only [`UNSHARE`] knows.
+/// The bits of [`NAMESPACES`], and `CLONE_NEWTIME`, which only [`UNSHARE`] knows.
 pub const NAMESPACES_TO_UNSHARE: u32 = NAMESPACES | 0x80;
 /// Bit of [`CLONE`] for a thread of the same process (`CLONE_THREAD`).
 pub const THREAD: u32 = 0x0001_0000;

@@ -2,14 +2,14 @@
 
 use crate::client::Unrepeatable;
 use crate::evaluation_context::{EvaluationContext, SubRequestFacts};
-use crate::host::{Host, Owners, Probe, ProbeKind};
+use crate::host::{DirectiveHost, Owners, Probe, ProbeKind};
 use crate::transaction::Transaction;
 
 /// `/files` with some things in it, and `OS` in the environment.
-pub(super) struct Disk;
+pub(super) struct FilesContext;
 
-impl EvaluationContext for Disk {
-    fn host(&mut self) -> &mut dyn Host {
+impl EvaluationContext for FilesContext {
+    fn host(&mut self) -> &mut dyn DirectiveHost {
         self
     }
     fn lookup(&mut self, _from: &mut Transaction<'_>, uri: &[u8]) -> SubRequestFacts {
@@ -27,7 +27,7 @@ impl EvaluationContext for Disk {
     }
 }
 
-impl Host for Disk {
+impl DirectiveHost for FilesContext {
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
         let (kind, size, mode) = match path {
             b"/files" | b"/files/folder" => (ProbeKind::Directory, 4096, 0o755),
@@ -52,7 +52,7 @@ impl Host for Disk {
         };
         match path {
             b"/files/link" | b"/files/dangling" => Some(link),
-            path => Host::probe(self, path),
+            path => DirectiveHost::probe(self, path),
         }
     }
     fn owners(&mut self, _: Unrepeatable, path: &[u8]) -> Option<Owners> {

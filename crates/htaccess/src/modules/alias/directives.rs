@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::list::RedirectList;
 use super::redirect::{Redirect, RedirectSource};
-use super::{Everything, target};
+use super::{PathlessRedirect, target};
 use crate::directive::{Apply, Arguments, Directive, DirectiveCall, Overrides, Support};
 use crate::expression::Expression;
 use crate::merge::{SharedConfig, edit};
@@ -79,7 +79,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<alias::Config>>] = &[
 ];
 
 /// The meaning of the first word.
-enum First {
+enum FirstWord {
     /// A redirect with this status.
     Redirect(i32),
     /// A status that is no redirect.
@@ -88,17 +88,17 @@ enum First {
     Other,
 }
 
-fn first(word: &[u8]) -> First {
+fn first(word: &[u8]) -> FirstWord {
     match word.to_ascii_lowercase().as_slice() {
-        b"permanent" => First::Redirect(301),
-        b"temp" => First::Redirect(302),
-        b"seeother" => First::Redirect(303),
-        b"gone" => First::Status(410),
+        b"permanent" => FirstWord::Redirect(301),
+        b"temp" => FirstWord::Redirect(302),
+        b"seeother" => FirstWord::Redirect(303),
+        b"gone" => FirstWord::Status(410),
         [b'0'..=b'9', ..] => match number::clamped(word) {
-            code @ 300..400 => First::Redirect(code),
-            code => First::Status(code),
+            code @ 300..400 => FirstWord::Redirect(code),
+            code => FirstWord::Status(code),
         },
-        _ => First::Other,
+        _ => FirstWord::Other,
     }
 }
 
@@ -110,17 +110,17 @@ fn redirect(
 ) -> Result<(), Complaint> {
     let count = call.words.len();
     let (status, path, url) = match (first(call.word(0)), count) {
-        (First::Other, 3..) => {
+        (FirstWord::Other, 3..) => {
             return Err(Complaint::about(0, "Redirect: invalid first argument (of three)")
                 .hint("it is a status: permanent, temp, seeother, gone or a number"));
         }
-        (First::Redirect(status), 2) => return everything(call, shared, status, Some(1)),
-        (First::Other, 0 | 1) => return everything(call, shared, default, Some(0)),
-        (First::Status(status), 0 | 1) => return everything(call, shared, status, None),
+        (FirstWord::Redirect(status), 2) => return everything(call, shared, status, Some(1)),
+        (FirstWord::Other, 0 | 1) => return everything(call, shared, default, Some(0)),
+        (FirstWord::Status(status), 0 | 1) => return everything(call, shared, status, None),
         // A single word that is a redirect's status has no target.
-        (First::Redirect(status), 0 | 1) => (status, 1, 2),
-        (First::Other, _) => (default, 0, 1),
-        (First::Redirect(status) | First::Status(status), _) => (status, 1, 2),
+        (FirstWord::Redirect(status), 0 | 1) => (status, 1, 2),
+        (FirstWord::Other, _) => (default, 0, 1),
+        (FirstWord::Redirect(status) | FirstWord::Status(status), _) => (status, 1, 2),
     };
     let source = if is_pattern {
         RedirectSource::Pattern(Pattern::new(call.word(path), false).map(Arc::new).map_err(
@@ -178,6 +178,6 @@ fn everything(
     let config: &mut alias::Config = edit(shared);
     // A status alone keeps the target of an earlier directive.
     let before = config.everything.take().and_then(|before| before.target);
-    config.everything = Some(Everything { status, target: target.or(before) });
+    config.everything = Some(PathlessRedirect { status, target: target.or(before) });
     Ok(())
 }

@@ -84,7 +84,7 @@ impl Redirect {
 }
 
 /// Returns the length of the part of a path that `source` matches (`alias_matches`): whole
-/// components, where any number of slashes counts as one.
+/// components, where any number of slashes counts as one. `None`: it does not match.
 pub(super) fn matching_length(path: &[u8], source: &[u8]) -> Option<usize> {
     let slashes = |text: &[u8]| text.iter().take_while(|&&byte| byte == b'/').count();
     let (mut at, mut rest) = (0, source);

@@ -137,7 +137,8 @@ fn hash_like_others(user: &[u8], file: &[u8]) -> Option<Vec<u8>> {
     Some(hash)
 }
 
-/// The users whose hashes are looked at for one whom the file does not have.
+/// The users whose hashes are looked at for one whom the file does not have. The hashes of further
+/// users are not chosen.
 const MOST_LIKE: usize = 100;
 
 fn verified(

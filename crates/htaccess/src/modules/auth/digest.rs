@@ -19,7 +19,7 @@ use crate::transaction::Transaction;
 mod header;
 mod target;
 
-use header::{DigestResponse, Sent};
+use header::{DigestResponse, SentCredentials};
 
 /// The module's configuration.
 #[derive(Clone, Debug, Default)]
@@ -47,7 +47,7 @@ pub(super) fn authenticate(
         tx.complain(None, "AuthType Digest needs an AuthName, and a server that makes nonces");
         return Err(Denial::Status(Status::INTERNAL_SERVER_ERROR));
     };
-    let mut check = Check { config, realm, secret, context };
+    let mut check = DigestCheck { config, realm, secret, context };
     let sent = DigestResponse::of(tx.client.request());
     match check.run(tx, sent) {
         Ok(()) => Ok(()),
@@ -72,7 +72,7 @@ pub(super) fn challenge_anew(
     let Some(secret) = context.host().nonce_secret(tx.client.depends_on_everything()) else {
         return Status::UNAUTHORIZED;
     };
-    let check = Check {
+    let check = DigestCheck {
         config,
         realm: realm.to_vec(),
         secret,
@@ -81,7 +81,7 @@ pub(super) fn challenge_anew(
     check.challenge(tx, false)
 }
 
-struct Check<'c> {
+struct DigestCheck<'c> {
     config: &'c super::Config,
     /// The realm, with its quotes escaped.
     realm: Vec<u8>,
@@ -102,15 +102,15 @@ fn again(what: impl Into<String>) -> DigestError {
     DigestError::Again { what: Some(what.into()), is_stale: false }
 }
 
-impl Check<'_> {
-    fn run(&mut self, tx: &mut Transaction<'_>, sent: Sent) -> Result<(), DigestError> {
+impl DigestCheck<'_> {
+    fn run(&mut self, tx: &mut Transaction<'_>, sent: SentCredentials) -> Result<(), DigestError> {
         let response = match sent {
-            Sent::Valid(response) => response,
-            Sent::Nothing => {
+            SentCredentials::Valid(response) => response,
+            SentCredentials::Nothing => {
                 return Err(DigestError::Again { what: None, is_stale: false });
             }
-            Sent::OtherScheme => return Err(again("another scheme was sent")),
-            Sent::Invalid => return Err(again("a parameter is missing")),
+            SentCredentials::OtherScheme => return Err(again("another scheme was sent")),
+            SentCredentials::Invalid => return Err(again("a parameter is missing")),
         };
         tx.state.user = Some(response.username.clone());
         tx.state.auth_type = Some("Digest");

@@ -74,7 +74,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<auth::Config>>] = &[
         "AuthBasicUseDigestAlgorithm",
         "mod_auth_basic",
         Arguments::ONE,
-        "Has Basic use a file of Digest's.",
+        "Makes Basic use a file of Digest's.",
         auth_basic_use_digest_algorithm,
     ),
     Directive {

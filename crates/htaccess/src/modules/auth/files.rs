@@ -8,7 +8,8 @@ use crate::evaluation_context::EvaluationContext;
 use crate::host::PasswordFileError;
 use crate::language::words;
 
-/// Returns the hash that a file of `name:hash` has for a user.
+/// Returns the hash that a file of `name:hash` has for a user. `None`: the file does not name the
+/// user.
 pub(super) fn hash_of<'f>(user: &[u8], file: &'f [u8]) -> Option<Cow<'f, [u8]>> {
     let mut found = lines(file).filter_map(|line| {
         let (name, rest) = field(&line);
@@ -22,7 +23,8 @@ pub(super) fn hashes(file: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     lines(file).map(|line| field(field(&line).1).0.to_vec())
 }
 
-/// Returns the hash that a file of `name:realm:hash` has for a user of a realm.
+/// Returns the hash that a file of `name:realm:hash` has for a user of a realm. `None`: the file
+/// does not name the user in that realm.
 pub(super) fn realm_hash_of(user: &[u8], realm: &[u8], file: &[u8]) -> Option<Vec<u8>> {
     let mut found = lines(file).filter_map(|line| {
         let (name, rest) = field(&line);
@@ -130,7 +132,7 @@ fn field(line: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Apache's MAX_STRING_LEN.
+/// Apache's MAX_STRING_LEN. The file is read up to the first line with as many bytes.
 const LONGEST_LINE: usize = 8192;
 
 #[cfg(test)]

@@ -157,7 +157,8 @@ fn salt_and_rest(text: &[u8]) -> Option<(&[u8], &[u8])> {
 /// Apache's own form, unknown to `crypt(3)`.
 const APR1: &[u8] = b"$apr1$";
 
-/// The longest password that `crypt(3)` takes (CRYPT_MAX_PASSPHRASE_SIZE).
+/// The longest password that `crypt(3)` takes (CRYPT_MAX_PASSPHRASE_SIZE). A longer one fits no
+/// hash of that function.
 const LONGEST_FOR_CRYPT: usize = 511;
 
 /// About three seconds of a processor. A hash that asks for more fits no password.

@@ -16,7 +16,7 @@ use crate::transaction::{Denial, Transaction};
 use crate::work;
 
 use super::requirement::{RequiredNames, Requirement, RequirementKind, split};
-use super::section::{Logic, RequireGroup, RequireSection, SectionKind};
+use super::section::{RequireGroup, RequireLogic, RequireSection, SectionKind};
 
 /// The result of a directive or of a container (httpd's `authz_status`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl RequireEvaluation<'_, '_> {
     pub(super) fn section(
         &mut self,
         section: &RequireSection,
-        parent: Logic,
+        parent: RequireLogic,
     ) -> Result<AuthzStatus, Denial> {
         self.under(section, parent, false)
     }
@@ -62,11 +62,11 @@ impl RequireEvaluation<'_, '_> {
     fn under(
         &mut self,
         section: &RequireSection,
-        parent: Logic,
+        parent: RequireLogic,
         is_inverted: bool,
     ) -> Result<AuthzStatus, Denial> {
         if !section.methods.meets(self.method) {
-            let status = if parent == Logic::All {
+            let status = if parent == RequireLogic::All {
                 AuthzStatus::Granted
             } else {
                 AuthzStatus::Neutral
@@ -91,8 +91,8 @@ impl RequireEvaluation<'_, '_> {
         for member in &group.members {
             let status = self.under(member, group.logic, is_inverted)?;
             let (decisive, weak) = match group.logic {
-                Logic::All => (AuthzStatus::Denied, AuthzStatus::Granted),
-                Logic::Any => (AuthzStatus::Granted, AuthzStatus::Denied),
+                RequireLogic::All => (AuthzStatus::Denied, AuthzStatus::Granted),
+                RequireLogic::Any => (AuthzStatus::Granted, AuthzStatus::Denied),
             };
             if status == decisive {
                 return Ok(status);
@@ -147,7 +147,7 @@ impl RequireEvaluation<'_, '_> {
                 Some(user) => granted(self.is_user(section, of_user, &user)?),
             },
         };
-        // What was looked for with the last steps was not found, which `not` would turn round.
+        // The search that took the last steps found nothing, and `not` would make a match of that.
         match client.meter().is_exhausted() {
             true => Err(self.failed(section, TOO_MUCH)),
             false => Ok(status),

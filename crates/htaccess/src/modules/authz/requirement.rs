@@ -14,7 +14,7 @@ use crate::work;
 /// The requirement of one `Require`.
 #[derive(Clone, Debug)]
 pub(super) struct Requirement {
-    /// As it was written, without `not`.
+    /// The text in the file, without `not`.
     pub text: Box<str>,
     pub kind: RequirementKind,
 }

@@ -29,7 +29,7 @@ pub(super) enum SectionKind {
 /// A container.
 #[derive(Clone, Debug)]
 pub(super) struct RequireGroup {
-    pub logic: Logic,
+    pub logic: RequireLogic,
     /// Whether it comes from AuthMerging.
     pub is_merged: bool,
     pub members: Vec<Arc<RequireSection>>,
@@ -37,7 +37,7 @@ pub(super) struct RequireGroup {
 
 /// The rule that combines the results of a container's members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Logic {
+pub(super) enum RequireLogic {
     /// `<RequireAll>`, `AuthMerging And`.
     All,
     /// `<RequireAny>`, `<RequireNone>`, `AuthMerging Or`.
@@ -47,7 +47,7 @@ pub(super) enum Logic {
 impl RequireSection {
     pub(super) fn container(
         place: Option<Arc<DirectivePlace>>,
-        logic: Logic,
+        logic: RequireLogic,
         is_negated: bool,
     ) -> RequireSection {
         RequireSection {
@@ -81,7 +81,7 @@ impl RequireSection {
         let SectionKind::Group(group) = &mut self.kind else {
             return Ok(());
         };
-        if member.is_negated && group.logic == Logic::Any {
+        if member.is_negated && group.logic == RequireLogic::Any {
             let what = match member.kind {
                 SectionKind::Requirement(_) => "a negative Require".to_owned(),
                 SectionKind::Group(_) => member.to_string(),
@@ -106,7 +106,7 @@ impl RequireSection {
 
     /// `AuthMerging`: both together.
     pub(super) fn joined(
-        logic: Logic,
+        logic: RequireLogic,
         base: &Arc<RequireSection>,
         add: &Arc<RequireSection>,
     ) -> RequireSection {
@@ -127,7 +127,7 @@ impl RequireSection {
     }
 }
 
-/// As it would be written.
+/// Writes the section in the form that a file has.
 impl fmt::Display for RequireSection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
@@ -137,10 +137,10 @@ impl fmt::Display for RequireSection {
             }
             SectionKind::Group(group) => {
                 let name = match (group.logic, self.is_negated) {
-                    (Logic::All, false) => "All",
-                    (Logic::All, true) => "NotAll",
-                    (Logic::Any, false) => "Any",
-                    (Logic::Any, true) => "None",
+                    (RequireLogic::All, false) => "All",
+                    (RequireLogic::All, true) => "NotAll",
+                    (RequireLogic::Any, false) => "Any",
+                    (RequireLogic::Any, true) => "None",
                 };
                 if group.is_merged {
                     write!(f, "AuthMerging {name}")

@@ -100,7 +100,7 @@ impl AutoindexItem {
     }
 }
 
-/// Returns the first item that matches the subject.
+/// Returns the first item that matches the subject. `None`: none matches.
 pub(super) fn find<'i>(
     items: &'i [Arc<AutoindexItem>],
     subject: &EntrySubject<'_>,
@@ -125,7 +125,7 @@ const NAME: usize = 64;
 /// Bytes of the longest pattern that is cheap to compare.
 const LONG: usize = 32;
 
-/// Returns the description of the entry at an absolute path.
+/// Returns the description of the entry at an absolute path. `None`: none is for this entry.
 pub(super) fn description<'c>(config: &'c autoindex::Config, path: &[u8]) -> Option<&'c [u8]> {
     let is_for = |description: &&Arc<Description>| describes(&description.pattern, path);
     config.descriptions.iter().find(is_for).map(|description| &*description.text)

@@ -17,7 +17,7 @@ pub(super) struct AutoindexOptions {
 pub(super) enum Width {
     /// This many bytes.
     Fixed(usize),
-    /// As much as the longest entry needs.
+    /// The width that the longest entry needs.
     Longest,
 }
 
@@ -45,7 +45,7 @@ impl AutoindexOptions {
     pub(super) const SHOW_FORBIDDEN: u32 = 1 << 18;
     pub(super) const ALT_CLASS: u32 = 1 << 19;
 
-    /// Returns the option of that name; 0 is an option without effect.
+    /// Returns the option of that name; 0 is an option without effect. `None`: there is none.
     pub(super) fn named(word: &[u8]) -> Option<u32> {
         let lower = word.to_ascii_lowercase();
         let (_, option) = NAMES.iter().find(|(name, _)| name.as_bytes() == lower)?;

@@ -13,14 +13,14 @@ use crate::modules::autoindex;
 use crate::transaction::Transaction;
 
 /// The context that every part of the page needs.
-pub(super) struct Maker<'m> {
+pub(super) struct PageMaker<'m> {
     pub client: ClientRequest<'m>,
     pub config: &'m autoindex::Config,
     pub wanted: ListingOrder,
     pub out: Vec<u8>,
 }
 
-impl Maker<'_> {
+impl PageMaker<'_> {
     pub(super) fn put(&mut self, text: impl AsRef<[u8]>) {
         self.out.extend_from_slice(text.as_ref());
     }
@@ -42,7 +42,7 @@ pub(super) fn page(
     context: &mut dyn EvaluationContext,
     listing: &Listing,
 ) -> Vec<u8> {
-    let mut maker = Maker {
+    let mut maker = PageMaker {
         client: tx.client,
         config,
         wanted: ListingOrder::of(config, tx.state.args.as_deref()),
@@ -84,7 +84,7 @@ fn width(width: Option<Width>, lengths: impl Iterator<Item = usize>) -> usize {
 }
 
 /// Returns the rows that are shown, in order.
-fn rows<'r>(maker: &Maker<'r>, folder: &[u8], uri: &[u8], listing: &Listing) -> Vec<Row<'r>> {
+fn rows<'r>(maker: &PageMaker<'r>, folder: &[u8], uri: &[u8], listing: &Listing) -> Vec<Row<'r>> {
     let order = RowOrder {
         key: maker.wanted.key,
         descending: maker.wanted.descending,
@@ -100,7 +100,7 @@ fn rows<'r>(maker: &Maker<'r>, folder: &[u8], uri: &[u8], listing: &Listing) -> 
     order.sort(parent(maker, folder, uri).into_iter().chain(entries).collect())
 }
 
-fn parent<'r>(maker: &Maker<'r>, folder: &[u8], uri: &[u8]) -> Option<Row<'r>> {
+fn parent<'r>(maker: &PageMaker<'r>, folder: &[u8], uri: &[u8]) -> Option<Row<'r>> {
     let path = [folder, b".."].concat();
     let own = uri.strip_suffix(b"/").unwrap_or(uri);
     let above = own.iter().rposition(|&byte| byte == b'/')?;
@@ -122,7 +122,7 @@ fn parent<'r>(maker: &Maker<'r>, folder: &[u8], uri: &[u8]) -> Option<Row<'r>> {
     Some(row)
 }
 
-fn row<'r>(maker: &Maker<'r>, folder: &[u8], entry: &FolderEntry) -> Option<Row<'r>> {
+fn row<'r>(maker: &PageMaker<'r>, folder: &[u8], entry: &FolderEntry) -> Option<Row<'r>> {
     let config = maker.config;
     let path = [folder, &entry.name].concat();
     if !maker.wanted.takes(&entry.name) || is_ignored(config, &path) {
@@ -171,7 +171,7 @@ const DIRECTORY: EntrySubject<'static> = EntrySubject {
 };
 
 /// Writes the page up to the heading.
-fn head(maker: &mut Maker<'_>, title: &[u8], header: Option<&Insert>) {
+fn head(maker: &mut PageMaker<'_>, title: &[u8], header: Option<&Insert>) {
     let suppressed = maker.has(AutoindexOptions::SUPPRESS_PREAMBLE);
     match header {
         Some(Insert::Html(html)) => {
@@ -198,7 +198,7 @@ fn head(maker: &mut Maker<'_>, title: &[u8], header: Option<&Insert>) {
     }
 }
 
-fn preamble(maker: &mut Maker<'_>, title: &[u8]) {
+fn preamble(maker: &mut PageMaker<'_>, title: &[u8]) {
     let config = maker.config;
     maker.put(match maker.has(AutoindexOptions::XHTML) {
         true => {
@@ -226,7 +226,7 @@ fn preamble(maker: &mut Maker<'_>, title: &[u8]) {
     maker.put(" </head>\n <body>\n");
 }
 
-fn plain(maker: &mut Maker<'_>, text: &[u8]) {
+fn plain(maker: &mut PageMaker<'_>, text: &[u8]) {
     maker.put("<pre>\n");
     for &byte in text {
         match byte {
@@ -240,7 +240,7 @@ fn plain(maker: &mut Maker<'_>, text: &[u8]) {
 }
 
 /// Writes the part below the list.
-fn tail(maker: &mut Maker<'_>, listing: &Listing) {
+fn tail(maker: &mut PageMaker<'_>, listing: &Listing) {
     match &listing.readme {
         Some(Insert::Html(html)) => {
             maker.put(html);

@@ -6,7 +6,7 @@ use super::SortKey;
 use super::items::{EntrySubject, find};
 use super::options::{AutoindexOptions, Width};
 use super::order::Row;
-use super::page::Maker;
+use super::page::PageMaker;
 use crate::escape;
 use crate::evaluation_context::EvaluationContext;
 use crate::modules::autoindex;
@@ -20,7 +20,7 @@ pub(super) struct Widths {
 
 /// Writes the rows in the form that the options ask for.
 pub(super) fn table(
-    maker: &mut Maker<'_>,
+    maker: &mut PageMaker<'_>,
     context: &mut dyn EvaluationContext,
     rows: &[Row<'_>],
     widths: Widths,
@@ -57,7 +57,7 @@ pub(super) fn table(
 }
 
 /// Writes the attributes of a cell: the style sheet's class, or the attributes used instead.
-fn cell(maker: &mut Maker<'_>, element: &str, class: &str, otherwise: &str) {
+fn cell(maker: &mut PageMaker<'_>, element: &str, class: &str, otherwise: &str) {
     maker.put(element);
     match maker.config.style_sheet {
         Some(_) => maker.put(format!(" class=\"{class}\">")),
@@ -66,7 +66,7 @@ fn cell(maker: &mut Maker<'_>, element: &str, class: &str, otherwise: &str) {
 }
 
 /// Writes the row of headings. Returns the row that draws a line.
-fn table_head(maker: &mut Maker<'_>) -> String {
+fn table_head(maker: &mut PageMaker<'_>) -> String {
     let styled = maker.config.style_sheet.is_some();
     maker.put(match styled {
         true => "  <table id=\"indexlist\">\n   <tr class=\"indexhead\">",
@@ -119,7 +119,7 @@ fn table_head(maker: &mut Maker<'_>) -> String {
 
 /// Writes a column's name, as a link that sorts by the column, in the opposite order if it is
 /// sorted by the column already.
-fn heading(maker: &mut Maker<'_>, text: &str, key: SortKey) {
+fn heading(maker: &mut PageMaker<'_>, text: &str, key: SortKey) {
     if maker.has(AutoindexOptions::SUPPRESS_SORTING) {
         return maker.put(text);
     }
@@ -132,7 +132,7 @@ fn heading(maker: &mut Maker<'_>, text: &str, key: SortKey) {
 }
 
 /// Writes the icon above the others. Returns whether there is one.
-fn blank_icon(maker: &mut Maker<'_>, alt: &str) -> bool {
+fn blank_icon(maker: &mut PageMaker<'_>, alt: &str) -> bool {
     let config = maker.config;
     match find(&config.icons, &EntrySubject::path(b"^^BLANKICON^^")) {
         Some(icon) => {
@@ -143,7 +143,7 @@ fn blank_icon(maker: &mut Maker<'_>, alt: &str) -> bool {
     }
 }
 
-fn image(maker: &mut Maker<'_>, icon: &[u8], alt: &[u8]) {
+fn image(maker: &mut PageMaker<'_>, icon: &[u8], alt: &[u8]) {
     let autoindex::Config { icon_width, icon_height, .. } = *maker.config;
     maker.put("<img src=\"");
     maker.put(escape::html(icon));
@@ -161,7 +161,7 @@ fn image(maker: &mut Maker<'_>, icon: &[u8], alt: &[u8]) {
 }
 
 /// Writes a row's icon, as a link where the options say so.
-fn linked_icon(maker: &mut Maker<'_>, row: &Row<'_>, anchor: &[u8], otherwise: &str) {
+fn linked_icon(maker: &mut PageMaker<'_>, row: &Row<'_>, anchor: &[u8], otherwise: &str) {
     let is_link = maker.has(AutoindexOptions::ICONS_ARE_LINKS);
     if is_link {
         maker.put([b"<a href=\"", anchor, b"\">"].concat());
@@ -173,7 +173,7 @@ fn linked_icon(maker: &mut Maker<'_>, row: &Row<'_>, anchor: &[u8], otherwise: &
 }
 
 /// Writes a row's icon, or `otherwise` where it has none.
-fn icon(maker: &mut Maker<'_>, row: &Row<'_>, otherwise: &str) {
+fn icon(maker: &mut PageMaker<'_>, row: &Row<'_>, otherwise: &str) {
     let config = maker.config;
     match row.icon.or(config.default_icon.as_deref()) {
         Some(icon) => {
@@ -185,7 +185,7 @@ fn icon(maker: &mut Maker<'_>, row: &Row<'_>, otherwise: &str) {
 }
 
 fn table_row(
-    maker: &mut Maker<'_>,
+    maker: &mut PageMaker<'_>,
     context: &mut dyn EvaluationContext,
     row: &Row<'_>,
     index: usize,
@@ -232,7 +232,7 @@ fn table_row(
     maker.put("</td></tr>\n");
 }
 
-fn last_modified(maker: &mut Maker<'_>, context: &mut dyn EvaluationContext, row: &Row<'_>) {
+fn last_modified(maker: &mut PageMaker<'_>, context: &mut dyn EvaluationContext, row: &Row<'_>) {
     match row.modified {
         Some(modified) => {
             cell(maker, "</td><td", "indexcollastmod", " align=\"right\"");
@@ -247,7 +247,7 @@ fn last_modified(maker: &mut Maker<'_>, context: &mut dyn EvaluationContext, row
     }
 }
 
-fn text_head(maker: &mut Maker<'_>, widths: Widths) {
+fn text_head(maker: &mut PageMaker<'_>, widths: Widths) {
     maker.put("<pre>");
     if !maker.has(AutoindexOptions::SUPPRESS_ICON) {
         match blank_icon(maker, "Icon ") {
@@ -279,7 +279,7 @@ fn text_head(maker: &mut Maker<'_>, widths: Widths) {
 }
 
 fn text_row(
-    maker: &mut Maker<'_>,
+    maker: &mut PageMaker<'_>,
     context: &mut dyn EvaluationContext,
     row: &Row<'_>,
     index: usize,
@@ -328,7 +328,7 @@ fn shown<'r>(row: &'r Row<'_>, index: usize) -> &'r [u8] {
 
 /// Writes a link with the name, cut to the width, and the filling; `usize::MAX` is the name's own
 /// width.
-fn name(maker: &mut Maker<'_>, row: &Row<'_>, index: usize, anchor: &[u8], width: usize) {
+fn name(maker: &mut PageMaker<'_>, row: &Row<'_>, index: usize, anchor: &[u8], width: usize) {
     let mut text = shown(row, index).to_vec();
     if text.len() > width && width > 3 {
         text.truncate(width - 3);
@@ -341,7 +341,7 @@ fn name(maker: &mut Maker<'_>, row: &Row<'_>, index: usize, anchor: &[u8], width
 }
 
 /// `2024-05-31 12:00`, in local time; `31-May-2024 12:00` with UseOldDateFormat.
-fn date_of(maker: &Maker<'_>, context: &mut dyn EvaluationContext, modified: i64) -> Vec<u8> {
+fn date_of(maker: &PageMaker<'_>, context: &mut dyn EvaluationContext, modified: i64) -> Vec<u8> {
     let seconds = u64::try_from(modified / 1_000_000).unwrap_or_default();
     let zone = context.host().zone(maker.client.depends_on_everything(), seconds);
     let local = seconds.saturating_add_signed(i64::from(zone));
@@ -389,7 +389,7 @@ fn size(size: Option<u64>) -> String {
 
 /// Returns a description cut to the width. Tags do not count, and an entity is one character; a tag
 /// that is cut ends in `>`.
-fn shortened(maker: &Maker<'_>, text: &[u8], width: usize) -> Vec<u8> {
+fn shortened(maker: &PageMaker<'_>, text: &[u8], width: usize) -> Vec<u8> {
     let mut left = width;
     if maker.config.description_width.is_none() {
         let columns = [

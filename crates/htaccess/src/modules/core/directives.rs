@@ -95,7 +95,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<core::Config>>] = &[
         module: "core",
         overrides: Overrides::FILE_INFO,
         arguments: Arguments::ONE,
-        summary: "Has every file served by this handler.",
+        summary: "Serves every file by this handler.",
         support: Support::Differs(
             "the handlers of Howdah are those for PHP and for plain files; other programs' and \
              type-map are refused with 403, the rest serve the file as it is",

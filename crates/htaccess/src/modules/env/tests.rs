@@ -1,6 +1,6 @@
 use super::fixup;
 use crate::evaluation_context::EvaluationContext;
-use crate::host::Host;
+use crate::host::DirectiveHost;
 use crate::merge::Merge;
 use crate::testing::{request, settings, transaction};
 
@@ -8,12 +8,12 @@ use crate::testing::{request, settings, transaction};
 struct Server;
 
 impl EvaluationContext for Server {
-    fn host(&mut self) -> &mut dyn Host {
+    fn host(&mut self) -> &mut dyn DirectiveHost {
         self
     }
 }
 
-impl Host for Server {
+impl DirectiveHost for Server {
     fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
         (name == b"HOME").then(|| b"/home".to_vec())
     }

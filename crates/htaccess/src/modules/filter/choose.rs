@@ -5,7 +5,9 @@ use std::sync::Arc;
 use howdah_http::{Fields, ResponseHead};
 
 use super::accept::accepts;
-use super::{Filter, FilterKind, FilterProtocol, MOST_PASSED, Provider, SmartFilter, When};
+use super::{
+    Filter, FilterKind, FilterProtocol, MOST_PASSED, Provider, ProviderCondition, SmartFilter,
+};
 use crate::evaluation_context::EvaluationContext;
 use crate::fields::{append, token};
 use crate::modules::filter;
@@ -206,12 +208,15 @@ fn provider<'s>(
     smart: &'s SmartFilter,
 ) -> Option<&'s Provider> {
     smart.providers.iter().rev().find(|provider| match &provider.when {
-        When::Types(types) => head.fields.value(b"content-type").is_some_and(|value| {
-            let end = value.iter().position(|byte| b"; \t".contains(byte)).unwrap_or(value.len());
-            tx.client.meter().spend(work::comparing(types.len(), &value[..end])).is_ok()
-                && types.iter().any(|media_type| **media_type == value[..end])
-        }),
-        When::Expression(expression) => {
+        ProviderCondition::Types(types) => {
+            head.fields.value(b"content-type").is_some_and(|value| {
+                let end =
+                    value.iter().position(|byte| b"; \t".contains(byte)).unwrap_or(value.len());
+                tx.client.meter().spend(work::comparing(types.len(), &value[..end])).is_ok()
+                    && types.iter().any(|media_type| **media_type == value[..end])
+            })
+        }
+        ProviderCondition::Expression(expression) => {
             let outcome = tx.with_head(head, true, |tx| {
                 expression.holds(tx, context, &mut Captures::default())
             });

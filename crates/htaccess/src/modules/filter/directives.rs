@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{FilterKind, FilterProtocol, MOST_CHAINED, Provider, RESOURCE, SmartFilter, When};
+use super::{
+    FilterKind, FilterProtocol, MOST_CHAINED, Provider, ProviderCondition, RESOURCE, SmartFilter,
+};
 use crate::directive::{
     Apply, Arguments, Directive, DirectiveCall, DirectiveResult, Overrides, Support,
 };
@@ -22,7 +24,7 @@ fn add_output_filter_by_type(
         let smart = [b"BYTYPE:", name].concat();
         let config = edit(shared);
         let is_new = config.smart(&smart).is_none();
-        add_provider(shared, &smart, name, When::Types(Arc::clone(&types)))?;
+        add_provider(shared, &smart, name, ProviderCondition::Types(Arc::clone(&types)))?;
         if is_new {
             edit(shared).chain.push(Some(smart.into()));
         }
@@ -53,7 +55,12 @@ fn filter_provider(
 ) -> DirectiveResult {
     let expression = Expression::condition(call.word(2))
         .map_err(|bad| Complaint::about(2, format!("bad expression: {}", bad.message)))?;
-    add_provider(shared, call.word(0), call.word(1), When::Expression(Arc::new(expression)))
+    add_provider(
+        shared,
+        call.word(0),
+        call.word(1),
+        ProviderCondition::Expression(Arc::new(expression)),
+    )
 }
 
 /// `FilterChain [+@-!=]name…`.
@@ -152,7 +159,7 @@ fn add_provider(
     shared: &mut SharedConfig<filter::Config>,
     name: &[u8],
     provider: &[u8],
-    when: When,
+    when: ProviderCondition,
 ) -> DirectiveResult {
     let kind = FilterKind::of(provider).ok_or_else(|| {
         let provider = String::from_utf8_lossy(provider);
@@ -161,8 +168,8 @@ fn add_provider(
     })?;
     let config = edit(shared);
     match &when {
-        When::Types(types) => config.types += types.len(),
-        When::Expression(_) => config.has_expressions = true,
+        ProviderCondition::Types(types) => config.types += types.len(),
+        ProviderCondition::Expression(_) => config.has_expressions = true,
     }
     let new = || Arc::new(SmartFilter { rank: kind.rank(), providers: Vec::new() });
     let smart = config.smart.entry(name.into()).or_insert_with(new);

@@ -437,8 +437,8 @@ fn the_types_of_a_line_are_kept_once() {
         .values()
         .flat_map(|smart| &smart.providers)
         .filter_map(|provider| match &provider.when {
-            When::Types(types) => Some(types),
-            When::Expression(_) => None,
+            ProviderCondition::Types(types) => Some(types),
+            ProviderCondition::Expression(_) => None,
         })
         .collect();
     assert_eq!(types.len(), 2);

@@ -337,7 +337,7 @@ mod tests {
         out
     }
 
-    /// As far as the content can be read.
+    /// Unpacks the content up to the first byte that cannot be read.
     fn unpacked_zstandard(packed: &[u8]) -> Vec<u8> {
         let mut context = DCtx::create();
         context.set_parameter(DParameter::WindowLogMax(17)).unwrap();

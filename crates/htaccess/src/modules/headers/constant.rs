@@ -101,7 +101,7 @@ fn has_twice(rules: &[Arc<HeaderRule>]) -> bool {
         })
 }
 
-/// The rules that are looked through for every response at most.
+/// The rules that are looked through for every response at most. More rules count as not constant.
 const MOST_LOOKED_THROUGH: usize = 1_000;
 
 /// The rules that are compared with each other at most, for every response.

@@ -28,8 +28,10 @@ pub(super) enum FormatPart {
     Tls(Box<[u8]>),
 }
 
-/// Splits a value into its pieces; neighbouring texts are one. The error is the byte that is no
-/// valid specifier.
+/// Splits a value into its pieces; neighbouring texts are one.
+///
+/// # Errors
+/// The byte that is no valid specifier.
 pub(super) fn parse(mut text: &[u8]) -> Result<Vec<FormatPart>, u8> {
     let mut parts = Vec::new();
     let mut literal = Vec::new();
@@ -153,7 +155,7 @@ fn render_part(
 }
 
 /// Returns a variable of the request's environment. The name by which a TLS client has asked for
-/// the server is one, as with mod_ssl.
+/// the server is one, as with mod_ssl. `None`: there is no such variable.
 pub(super) fn environment_variable<'t>(
     tx: &'t Transaction<'_>,
     name: &[u8],

@@ -51,7 +51,8 @@ impl ExtensionLayers {
             .sum()
     }
 
-    /// Returns the meaning of an extension, given in lower case.
+    /// Returns the meaning of an extension, given in lower case. `None`: no directive names the
+    /// extension.
     pub(super) fn find(&self, name: &[u8]) -> Option<Cow<'_, Extension>> {
         let mut found = self.merged(name)?;
         if let [only] = &self.0[..] {
@@ -60,7 +61,8 @@ impl ExtensionLayers {
         Some(found)
     }
 
-    /// Finds as [`find`](ExtensionLayers::find) does. What the only file removes is still there.
+    /// Returns the meaning of an extension like [`find`](ExtensionLayers::find), without the effect
+    /// of `RemoveType` and the like in the only file. `None`: no directive names the extension.
     pub(super) fn merged(&self, name: &[u8]) -> Option<Cow<'_, Extension>> {
         let (outermost, closer) = self.0.split_first()?;
         let mut found = outermost.by_name.get(name).map(Cow::Borrowed);

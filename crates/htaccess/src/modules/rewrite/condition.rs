@@ -169,7 +169,7 @@ impl RewriteCondition {
     pub fn holds(
         &self,
         subject: &[u8],
-        found: &Known<'_>,
+        found: &KnownFile<'_>,
         context: &mut dyn EvaluationContext,
         captures: Option<&mut Captures>,
         meter: Meter<'_>,
@@ -201,7 +201,7 @@ impl RewriteCondition {
 
 /// The kind of the file that the URL leads to, which needs no question to the file system.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known<'k> {
+pub(super) struct KnownFile<'k> {
     /// The name before any rule changed it.
     pub filename: &'k [u8],
     /// The kind of that file.
@@ -289,7 +289,7 @@ fn regex(pattern: &[u8], caseless: bool) -> Result<ConditionTest, Complaint> {
 fn file(
     test: FileTest,
     path: &[u8],
-    known: &Known<'_>,
+    known: &KnownFile<'_>,
     context: &mut dyn EvaluationContext,
 ) -> bool {
     if path == known.filename {

@@ -3,7 +3,7 @@
 use howdah_http::Fields;
 
 use super::template::Template;
-use crate::transaction::{NoRoom, Transaction};
+use crate::transaction::{NoVariableRoom, Transaction};
 use crate::work;
 
 /// The assignment of `E=`, as far as it is known before a request.
@@ -53,7 +53,7 @@ impl Assignment {
 ///
 /// # Errors
 /// There is no room for it.
-pub(super) fn assign(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), NoRoom> {
+pub(super) fn assign(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), NoVariableRoom> {
     if let [b'!', name @ ..] = text {
         transaction.unset_variable(name);
         return Ok(());
@@ -72,7 +72,7 @@ pub(super) fn set(
     transaction: &mut Transaction<'_>,
     name: &[u8],
     value: &[u8],
-) -> Result<(), NoRoom> {
+) -> Result<(), NoVariableRoom> {
     let meter = transaction.client.meter();
     let is_known = match transaction.variable(name) {
         _ if name.is_empty() => return Ok(()),

@@ -2,7 +2,7 @@
 
 use super::look_ahead::LookAhead;
 use crate::pattern::Captures;
-use crate::transaction::{NoRoom, Transaction};
+use crate::transaction::{NoVariableRoom, Transaction};
 use crate::work::Exhausted;
 
 /// The values that a string is expanded from, besides what the context answers.
@@ -39,8 +39,8 @@ impl From<Exhausted> for RewriteError {
     }
 }
 
-impl From<NoRoom> for RewriteError {
-    fn from(_: NoRoom) -> RewriteError {
+impl From<NoVariableRoom> for RewriteError {
+    fn from(_: NoVariableRoom) -> RewriteError {
         RewriteError::NoRoom
     }
 }
@@ -53,7 +53,7 @@ impl RewriteError {
             RewriteError::TooLong => "an expansion exceeds 64 KiB",
             RewriteError::BadCookie => "a cookie has control characters in it",
             RewriteError::LongCookies => "the cookies become longer than 512 KiB together",
-            RewriteError::NoRoom => NoRoom::MESSAGE,
+            RewriteError::NoRoom => NoVariableRoom::MESSAGE,
         }
     }
 }

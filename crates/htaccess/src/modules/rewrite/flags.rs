@@ -7,7 +7,10 @@ use super::template::Template;
 use crate::number;
 use crate::status;
 
-/// Reads `[flag,…]` into `effects`. The error is worded as Apache's, behind `RewriteRule: `.
+/// Reads `[flag,…]` into `effects`.
+///
+/// # Errors
+/// The first mistake, in Apache's words behind `RewriteRule: `.
 pub(super) fn read(field: &[u8], effects: &mut Effects) -> Result<(), String> {
     each_flag(field, |key, value| one(key, value, effects))
 }

@@ -9,7 +9,7 @@ use howdah_http::{Request, Status};
 use super::{RewriteOutcome, fixup, url};
 use crate::client::ClientRequest;
 use crate::evaluation_context::{EvaluationContext, SubRequestFacts};
-use crate::host::{Host, Probe, ProbeKind};
+use crate::host::{DirectiveHost, Probe, ProbeKind};
 use crate::trace::Trace;
 use crate::transaction::{FileKind, RequestState, Transaction};
 use crate::{CompileContext, compile};
@@ -98,7 +98,7 @@ fn state(path: &[u8], query: &[u8]) -> RequestState {
 struct Half;
 
 impl EvaluationContext for Half {
-    fn host(&mut self) -> &mut dyn Host {
+    fn host(&mut self) -> &mut dyn DirectiveHost {
         self
     }
     fn lookup(&mut self, _from: &mut Transaction<'_>, uri: &[u8]) -> SubRequestFacts {
@@ -115,7 +115,7 @@ impl EvaluationContext for Half {
     }
 }
 
-impl Host for Half {
+impl DirectiveHost for Half {
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
         (path.len().is_multiple_of(2)).then_some(Probe {
             kind: ProbeKind::File,

@@ -5,7 +5,7 @@ mod effects;
 
 use crate::evaluation_context::EvaluationContext;
 use crate::modules::rewrite;
-use crate::modules::rewrite::condition::Known;
+use crate::modules::rewrite::condition::KnownFile;
 use crate::modules::rewrite::expansion::{Expansion, RewriteError};
 use crate::modules::rewrite::index::MatchingRules;
 use crate::modules::rewrite::look_ahead::LookAhead;
@@ -61,7 +61,7 @@ pub(super) enum RulesOutcome {
 
 /// The result of one rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Applied {
+enum AppliedRule {
     /// Pattern or conditions do not hold.
     Not,
     /// Pattern and conditions hold, and the URL stays.
@@ -150,7 +150,7 @@ impl<'a, 'r> RewriteRun<'a, 'r> {
                 continue;
             }
             let applied = self.one(rule).map_err(|failure| self.complain(rule, failure))?;
-            if applied == Applied::Not {
+            if applied == AppliedRule::Not {
                 while rules.get(at).is_some_and(|rule| rule.has(Switches::CHAIN)) {
                     at += 1;
                 }
@@ -178,20 +178,20 @@ impl<'a, 'r> RewriteRun<'a, 'r> {
     fn conclude(
         &mut self,
         rule: &RewriteRule,
-        applied: Applied,
+        applied: AppliedRule,
         outcome: &mut RulesOutcome,
     ) -> Option<RulesOutcome> {
         if self.is_too_long(rule) {
             return Some(RulesOutcome::Status(500));
         }
         self.note_vary(rule);
-        if applied == Applied::Refused {
+        if applied == AppliedRule::Refused {
             return Some(RulesOutcome::Status(403));
         }
         if rule.has(Switches::STATUS) {
             return Some(RulesOutcome::Status(rule.effects.status));
         }
-        if applied == Applied::Changed {
+        if applied == AppliedRule::Changed {
             let escape = !rule.has(Switches::NO_ESCAPE);
             *outcome = RulesOutcome::Changed { escape };
         }
@@ -208,7 +208,7 @@ impl<'a, 'r> RewriteRun<'a, 'r> {
     }
 
     /// Applies one rule (`apply_rewrite_rule`).
-    fn one(&mut self, rule: &RewriteRule) -> Result<Applied, RewriteError> {
+    fn one(&mut self, rule: &RewriteRule) -> Result<AppliedRule, RewriteError> {
         let subject = self.subject(rule.sees_slash);
         let length = subject.len();
         let matches = rule.pattern.is_match(subject, self.transaction.client.meter())?;
@@ -217,7 +217,7 @@ impl<'a, 'r> RewriteRun<'a, 'r> {
             self.trace_pattern(rule, matches)?;
         }
         if matches == rule.negated {
-            return Ok(Applied::Not);
+            return Ok(AppliedRule::Not);
         }
         if rule.captures_conditions {
             self.by_condition.clear();
@@ -227,7 +227,7 @@ impl<'a, 'r> RewriteRun<'a, 'r> {
             self.capture(rule)?;
         }
         if !self.conditions(rule)? {
-            return Ok(Applied::Not);
+            return Ok(AppliedRule::Not);
         }
         if rule.output_refers && !rule.conditions_refer {
             self.capture(rule)?;
@@ -235,7 +235,7 @@ impl<'a, 'r> RewriteRun<'a, 'r> {
         let mut result = None;
         if !rule.has(Switches::KEEP) {
             let Some(text) = self.substitute(rule)? else {
-                return Ok(Applied::Refused);
+                return Ok(AppliedRule::Refused);
             };
             result = Some(text);
         }
@@ -243,11 +243,11 @@ impl<'a, 'r> RewriteRun<'a, 'r> {
         let Some(result) = result else {
             self.force_type(rule)?;
             trace::kept(self.transaction, rule);
-            return Ok(Applied::Kept);
+            return Ok(AppliedRule::Kept);
         };
         self.take(rule, result)?;
         trace::changed(self.transaction, rule);
-        Ok(Applied::Changed)
+        Ok(AppliedRule::Changed)
     }
 
     /// Fills in what the rule's pattern captures.
@@ -293,7 +293,7 @@ impl<'a, 'r> RewriteRun<'a, 'r> {
     /// Returns the values that strings are expanded from, and the parts that change meanwhile.
     fn parts(
         &mut self,
-    ) -> (Expansion<'_, 'r>, &mut dyn EvaluationContext, Known<'_>, &mut Captures) {
+    ) -> (Expansion<'_, 'r>, &mut dyn EvaluationContext, KnownFile<'_>, &mut Captures) {
         let state = &self.transaction.state;
         let expansion = Expansion {
             transaction: &*self.transaction,
@@ -301,7 +301,7 @@ impl<'a, 'r> RewriteRun<'a, 'r> {
             rule: &self.by_rule,
             condition: &self.by_condition,
         };
-        let known = Known {
+        let known = KnownFile {
             filename: self.original.as_deref().unwrap_or(&state.filename),
             found: state.found,
         };

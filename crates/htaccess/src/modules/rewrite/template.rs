@@ -47,7 +47,7 @@ pub(super) struct Escape {
 /// from filling the memory.
 const LONGEST: usize = 64 * 1024;
 
-/// The depth to which maps and look-aheads may be nested.
+/// The depth to which maps and look-aheads may be nested. A deeper one is a mistake.
 const DEEPEST: usize = 16;
 
 impl Template {

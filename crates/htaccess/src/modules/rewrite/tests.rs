@@ -2,7 +2,7 @@
 
 use crate::client::Unrepeatable;
 use crate::evaluation_context::{EvaluationContext, SubRequestFacts};
-use crate::host::{Host, Probe, ProbeKind};
+use crate::host::{DirectiveHost, Probe, ProbeKind};
 use crate::modules::rewrite::{self, RewriteOutcome};
 use crate::testing::{request, settings, transaction};
 use crate::trace::Trace;
@@ -39,7 +39,7 @@ fn kind(path: &[u8]) -> Option<ProbeKind> {
 }
 
 impl EvaluationContext for Tree {
-    fn host(&mut self) -> &mut dyn Host {
+    fn host(&mut self) -> &mut dyn DirectiveHost {
         self
     }
     fn lookup(&mut self, _from: &mut Transaction<'_>, uri: &[u8]) -> SubRequestFacts {
@@ -60,7 +60,7 @@ impl EvaluationContext for Tree {
     }
 }
 
-impl Host for Tree {
+impl DirectiveHost for Tree {
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
         self.asked.push(String::from_utf8_lossy(path).into_owned());
         kind(path).map(|kind| Probe {

@@ -34,7 +34,7 @@ const SCHEMES: &[(&[u8], bool)] = &[
     (b"unix:", true),
 ];
 
-/// Returns the scheme of an absolute URL.
+/// Returns the scheme of an absolute URL. `None`: the URL is a path, or its scheme is not known.
 pub(super) fn scheme(url: &[u8]) -> Option<UrlScheme> {
     if url.len() <= 5 || url[0] == b'/' {
         return None;

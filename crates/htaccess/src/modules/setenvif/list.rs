@@ -128,7 +128,7 @@ impl Clone for SetEnvIfList {
 }
 
 impl SetEnvIfRule {
-    /// Returns the attribute's name; an expression has none.
+    /// Returns the attribute's name. `None`: the test is an expression.
     pub(super) fn name(&self) -> Option<&[u8]> {
         match &self.test {
             AttributeTest::Attribute { name, .. } => Some(name),

@@ -24,7 +24,7 @@ pub fn header_parser(
     config: &setenvif::Config,
     context: &mut dyn EvaluationContext,
 ) -> Result<(), Status> {
-    let mut pass = Pass {
+    let mut pass = SetEnvIfPass {
         tx,
         context,
         value: Vec::new(),
@@ -34,7 +34,7 @@ pub fn header_parser(
     config.lists.iter().try_for_each(|list| pass.list(list))
 }
 
-struct Pass<'p, 'r> {
+struct SetEnvIfPass<'p, 'r> {
     tx: &'p mut Transaction<'r>,
     context: &'p mut dyn EvaluationContext,
     /// The value of the current attribute.
@@ -46,7 +46,7 @@ struct Pass<'p, 'r> {
 /// Values from this length on are refused (`AP_PREGSUB_MAXLEN`).
 const LONGEST: usize = 64 << 10;
 
-impl Pass<'_, '_> {
+impl SetEnvIfPass<'_, '_> {
     fn list(&mut self, list: &SetEnvIfList) -> Result<(), Status> {
         let mut last: Option<&[u8]> = None;
         for run in list.runs() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Find, Replacement, Substitution};
+use super::{Replacement, SearchTerm, Substitution};
 use crate::directive::{
     Apply, Arguments, Directive, DirectiveCall, DirectiveResult, Overrides, Support,
 };
@@ -42,7 +42,7 @@ fn parse(text: &[u8]) -> Result<Substitution, String> {
         }
     }
     let find = match text {
-        true => Find::Text {
+        true => SearchTerm::Text {
             text: if caseless {
                 find.to_ascii_lowercase()
             } else {
@@ -51,7 +51,7 @@ fn parse(text: &[u8]) -> Result<Substitution, String> {
             .into(),
             caseless,
         },
-        false => Find::Regex(regex(find, caseless)?),
+        false => SearchTerm::Regex(regex(find, caseless)?),
     };
     Ok(Substitution {
         replacement: replacement_of(&find, replacement),
@@ -61,12 +61,12 @@ fn parse(text: &[u8]) -> Result<Substitution, String> {
 }
 
 /// The replacement of text is taken literally.
-fn replacement_of(find: &Find, text: &[u8]) -> Replacement {
+fn replacement_of(find: &SearchTerm, text: &[u8]) -> Replacement {
     let has_groups = text.windows(2).any(|pair| pair[0] == b'$' && pair[1].is_ascii_digit());
     match find {
-        Find::Text { .. } => Replacement::Constant(text.into()),
-        Find::Regex(_) if has_groups => Replacement::Template(text.into()),
-        Find::Regex(_) => {
+        SearchTerm::Text { .. } => Replacement::Constant(text.into()),
+        SearchTerm::Regex(_) if has_groups => Replacement::Template(text.into()),
+        SearchTerm::Regex(_) => {
             let mut plain = Vec::new();
             substitute_captures(text, &Captures::default(), &mut plain);
             Replacement::Constant(plain.into())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use memchr::{memchr, memmem};
 
-use super::{Find, LONGEST_LINE, LONGEST_OF_ALL, Replacement, Substitution};
+use super::{LONGEST_LINE, LONGEST_OF_ALL, Replacement, SearchTerm, Substitution};
 use crate::modules::substitute;
 use crate::pattern::{Captures, Pattern, substitute};
 use crate::transform::{OUTPUT, Transform, TransformError};
@@ -163,11 +163,11 @@ impl Transformer {
         lower: Option<&[u8]>,
     ) -> Result<Option<(usize, usize)>, TransformError> {
         match &substitution.find {
-            Find::Text { text: wanted, .. } => {
+            SearchTerm::Text { text: wanted, .. } => {
                 let start = memmem::find(lower.unwrap_or(text), wanted);
                 Ok(start.map(|start| (start, start + wanted.len())))
             }
-            Find::Regex(pattern) => match substitution.replacement {
+            SearchTerm::Regex(pattern) => match substitution.replacement {
                 Replacement::Constant(_) => {
                     pattern.find_from(text, 0, self.work.meter()).map_err(|_| EXHAUSTED)
                 }
@@ -230,7 +230,8 @@ const TOO_MANY: TransformError =
 const EXHAUSTED: TransformError =
     TransformError("a regular expression of Substitute takes too many steps on a line");
 
-/// Pieces of a line that the flag `q` makes at most. Each takes some dozens of bytes.
+/// Pieces of a line that the flag `q` makes at most. Each takes some dozens of bytes. At more, the
+/// response is broken off.
 const MOST_PIECES: usize = 100_000;
 
 /// The work for a response, in bytes that captures copy.

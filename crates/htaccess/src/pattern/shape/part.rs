@@ -13,6 +13,7 @@ pub(super) struct BranchPart {
 }
 
 impl BranchPart {
+    /// Returns the words of a branch. `None`: the branch has another form, or too many words.
     pub(super) fn of(branch: &Alternative) -> Option<BranchPart> {
         let mut items = &branch[..];
         let mut part = BranchPart {
@@ -129,7 +130,7 @@ impl ShapeWord {
     }
 }
 
-/// Returns whether the words are within the limits.
+/// Checks that the words are within the limits. `None`: they are not.
 pub(super) fn fits(words: &[ShapeWord]) -> Option<()> {
     let bytes: usize = words.iter().map(|word| word.bytes.len()).sum();
     (words.len() <= WORDS && bytes <= BYTES).then_some(())

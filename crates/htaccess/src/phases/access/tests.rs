@@ -13,7 +13,7 @@ use crate::ClientRequest;
 use crate::DirectiveSettings;
 use crate::client::Unrepeatable;
 use crate::evaluation_context::EvaluationContext;
-use crate::host::{Host, LookedUp, Owners, PasswordVerdict};
+use crate::host::{DirectiveHost, LookedUp, Owners, PasswordVerdict};
 use crate::modules::auth::password;
 use crate::testing::{request, settings, transaction};
 use crate::trace::Trace;
@@ -38,12 +38,12 @@ const GROUPS: &[u8] = b"admins: ann\nstaff: ann bob\nwww-data: bob\n";
 const DIGESTS: &[u8] = b"ann:Realm:ca111ad04a5b32af87475db6564b8cc9\n";
 
 impl EvaluationContext for Site {
-    fn host(&mut self) -> &mut dyn Host {
+    fn host(&mut self) -> &mut dyn DirectiveHost {
         self
     }
 }
 
-impl Host for Site {
+impl DirectiveHost for Site {
     fn read(&mut self, path: &[u8]) -> Option<Arc<[u8]>> {
         let content = match path {
             b"/users" => USERS,

@@ -22,7 +22,7 @@ use crate::body::Unchunked;
 use crate::body::storage::{Storage, StorageLimits};
 use crate::crew::{Crew, QueueBounds};
 use crate::net::Clients;
-use crate::pipeline::Head;
+use crate::pipeline::ResponseHeadSource;
 
 /// A source that takes its turns one after the other.
 #[derive(Debug, Default)]
@@ -48,8 +48,8 @@ enum Turn {
 }
 
 impl Scripted {
-    fn body(turns: &[Turn]) -> Body {
-        Body::Stream(Box::new(Scripted {
+    fn body(turns: &[Turn]) -> ResponseBody {
+        ResponseBody::Stream(Box::new(Scripted {
             turns: turns.to_vec().into(),
             ..Scripted::default()
         }))
@@ -84,8 +84,8 @@ impl BodySource for Scripted {
         }))
     }
 
-    fn piece(&self) -> Piece<'_> {
-        Piece::Memory(&self.ready)
+    fn piece(&self) -> ContentPiece<'_> {
+        ContentPiece::Memory(&self.ready)
     }
 
     fn consume(&mut self, count: usize) {
@@ -136,7 +136,7 @@ impl Slow {
 impl Sink for Slow {
     fn poll_send(
         &mut self,
-        piece: Piece<'_>,
+        piece: ContentPiece<'_>,
         _: bool,
         context: &mut Context<'_>,
     ) -> Poll<Result<usize, SendError>> {
@@ -174,13 +174,13 @@ struct Pumped {
     sink: Slow,
 }
 
-fn pump(body: Body, filters: &[Filter], promised: Option<u64>, refuses: usize) -> Pumped {
+fn pump(body: ResponseBody, filters: &[Filter], promised: Option<u64>, refuses: usize) -> Pumped {
     let mut response = response(body, filters);
     pump_to(Slow::new(3, refuses), &mut response, promised)
 }
 
-fn response(body: Body, filters: &[Filter]) -> Response {
-    let mut response = Response::new(Head::Own(ResponseHead::new(Status::OK)), body);
+fn response(body: ResponseBody, filters: &[Filter]) -> Response {
+    let mut response = Response::new(ResponseHeadSource::Own(ResponseHead::new(Status::OK)), body);
     response.filters = filters.to_vec();
     response
 }
@@ -251,7 +251,7 @@ const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
 /// A pump that sends `left` bytes of a body at most.
 fn unfiltered<'p>(
-    body: &'p mut Body,
+    body: &'p mut ResponseBody,
     left: u64,
     limits: &'p SpoolLimits,
     clients: &'p Clients,
@@ -262,7 +262,7 @@ fn unfiltered<'p>(
         left,
         sent: 0,
         spool: Spool::new(limits, held(clients)),
-        residence: Residence::new(limits),
+        residence: FileResidence::new(limits),
         filtering: None,
         turn: 0,
         failure: None,
@@ -325,7 +325,9 @@ fn a_client_whose_account_is_full_has_its_content_in_files() {
         let shared: Rc<[u8]> = vec![b'x'; 100_000].into();
         for (most, in_file) in [(1 << 20, 0), (1000, 100_000)] {
             let clients = clients(most);
-            for mut body in [Body::Buffer(shared.to_vec(), 0), Body::whole(Rc::clone(&shared))] {
+            for mut body in
+                [ResponseBody::Buffer(shared.to_vec(), 0), ResponseBody::whole(Rc::clone(&shared))]
+            {
                 let is_own = body.own_memory() > 0;
                 let mut sink = Slow::new(30_000, usize::MAX);
                 let mut pump = unfiltered(&mut body, 100_000, &limits, &clients);
@@ -408,7 +410,7 @@ fn what_came_before_a_break_is_sent() {
 /// A source that copies what passes, as a cache would.
 #[derive(Debug)]
 struct Tee {
-    inner: Body,
+    inner: ResponseBody,
     copy: Rc<RefCell<Vec<u8>>>,
 }
 
@@ -420,7 +422,7 @@ impl BodySource for Tee {
         self.inner.poll_available(context)
     }
 
-    fn piece(&self) -> Piece<'_> {
+    fn piece(&self) -> ContentPiece<'_> {
         self.inner.piece()
     }
 
@@ -445,7 +447,7 @@ impl BodySource for Tee {
 fn a_tee_needs_no_change_of_the_pump() {
     let copy = Rc::<RefCell<Vec<u8>>>::default();
     let inner = Scripted::body(&[Turn::Say(b"abcd"), Turn::Urge, Turn::Say(b"efgh")]);
-    let tee = Body::Stream(Box::new(Tee { inner, copy: Rc::clone(&copy) }));
+    let tee = ResponseBody::Stream(Box::new(Tee { inner, copy: Rc::clone(&copy) }));
     let pumped = pump(tee, &[], None, 1);
     assert_eq!(
         (pumped.text().as_bytes(), &copy.borrow()[..]),
@@ -455,9 +457,9 @@ fn a_tee_needs_no_change_of_the_pump() {
 
 #[test]
 fn a_worker_does_not_wait_for_a_slow_client_though_another_source_is_around_its_output() {
-    let around: [fn(Body) -> Body; 3] = [
-        |inner| Body::Stream(Box::new(Tee { inner, copy: Rc::default() })),
-        |inner| Body::Stream(Box::new(Unchunked::new(inner, Box::new(|_| {})))),
+    let around: [fn(ResponseBody) -> ResponseBody; 3] = [
+        |inner| ResponseBody::Stream(Box::new(Tee { inner, copy: Rc::default() })),
+        |inner| ResponseBody::Stream(Box::new(Unchunked::new(inner, Box::new(|_| {})))),
         |inner| inner,
     ];
     for around in around {
@@ -467,7 +469,7 @@ fn a_worker_does_not_wait_for_a_slow_client_though_another_source_is_around_its_
             is_released: Rc::clone(&is_released),
             ..Scripted::default()
         };
-        let pumped = pump(around(Body::Stream(Box::new(inner))), &[], None, 3);
+        let pumped = pump(around(ResponseBody::Stream(Box::new(inner))), &[], None, 3);
         assert_eq!((pumped.text().as_str(), is_released.get()), ("abcd", true));
     }
 }

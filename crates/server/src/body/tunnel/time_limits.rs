@@ -4,8 +4,8 @@ use std::rc::Rc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-use crate::front::{Thread, time_before_end};
-use crate::net::Watch;
+use crate::front::{FrontThread, time_before_end};
+use crate::net::DeadlineWatch;
 
 /// The limit that has ended a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(super) enum TunnelLimit {
 
 /// The time limits of a tunnel.
 pub(super) struct TimeLimits<'t> {
-    thread: &'t Thread,
+    thread: &'t FrontThread,
     idle_timeout: Duration,
     /// The time when the last byte moved.
     moved: Instant,
@@ -24,11 +24,11 @@ pub(super) struct TimeLimits<'t> {
     end: Option<Instant>,
     /// The front has ended the tunnel.
     is_closed: bool,
-    watch: Option<Rc<Watch>>,
+    watch: Option<Rc<DeadlineWatch>>,
 }
 
 impl<'t> TimeLimits<'t> {
-    pub(super) fn new(thread: &'t Thread, idle_timeout: Duration) -> TimeLimits<'t> {
+    pub(super) fn new(thread: &'t FrontThread, idle_timeout: Duration) -> TimeLimits<'t> {
         TimeLimits {
             thread,
             idle_timeout,
@@ -40,6 +40,7 @@ impl<'t> TimeLimits<'t> {
     }
 
     /// Returns the limit that has been reached. `has_moved`: bytes have passed since the last call.
+    /// `None`: no limit has been reached; the task is woken at the next one.
     pub(super) fn poll(
         &mut self,
         has_moved: bool,

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use tokio::sync::Notify;
 
-use super::Thread;
+use super::FrontThread;
 use crate::front::FrontShared;
 use crate::log::Level;
 use crate::net::{ClientStreams, ClientTag, CountedConnection, HeldMemory, Peer};
@@ -21,7 +21,7 @@ const MOST_WORKING: usize = 256;
 #[derive(Debug)]
 pub(crate) struct TooMany;
 
-impl Thread {
+impl FrontThread {
     /// Counts a connection of `peer` as its client's. A trusted proxy's connection is no client's.
     /// A client that has as many connections as it may have loses the one of this thread that has
     /// waited for a request for longest.
@@ -56,10 +56,7 @@ impl Thread {
         is_client.then(|| self.shared.clients.streams(peer.remote.ip())).flatten()
     }
 
-    /// The client of the connection, for [`DeadlineWatches::expire_longest_idle_of`]; `None` for a
-    /// proxy's.
-    ///
-    /// [`DeadlineWatches::expire_longest_idle_of`]: crate::net::DeadlineWatches::expire_longest_idle_of
+    /// Returns the client of the connection, for the watches of deadlines; `None` for a proxy's.
     pub(crate) fn client_tag(&self, peer: &Peer) -> Option<ClientTag> {
         (!peer.is_proxy).then(|| self.shared.clients.tag(peer.remote.ip()))
     }
@@ -107,7 +104,7 @@ impl Thread {
 
 /// Counts a connection as working until dropped.
 #[derive(Debug)]
-pub(crate) struct WorkingConnection(Rc<Thread>);
+pub(crate) struct WorkingConnection(Rc<FrontThread>);
 
 impl Drop for WorkingConnection {
     fn drop(&mut self) {

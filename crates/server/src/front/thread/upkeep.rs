@@ -5,12 +5,12 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use howdah_site::DocumentHost;
+use howdah_site::SiteHost;
 use howdah_sys::readiness::Readable;
 
-use super::Thread;
+use super::FrontThread;
 
-impl Thread {
+impl FrontThread {
     /// Enforces time-outs, and gives back what is not needed any more. To be called about once a
     /// second.
     pub(super) fn sweep(&self) {

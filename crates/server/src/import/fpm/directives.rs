@@ -35,7 +35,7 @@ pub(super) enum FpmEqual {
     None(&'static str),
 }
 
-/// The directive of that name, without the part in brackets.
+/// The directive of that name, without the part in brackets. `None`: php-fpm has no such directive.
 pub(super) fn find(name: &str) -> Option<&'static FpmDirective> {
     DIRECTIVES.iter().find(|directive| directive.name == name)
 }

@@ -15,9 +15,10 @@ pub(super) enum IniLine {
 /// A value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct IniText {
-    /// As it is in the file, without a comment.
+    /// The value in the file, without a comment.
     pub(super) written: String,
-    /// As php-fpm reads it. `None`: php-fpm calculates it, or takes it from its own environment.
+    /// The value that php-fpm reads. `None`: php-fpm calculates it, or takes it from its own
+    /// environment.
     pub(super) read: Option<String>,
 }
 

@@ -84,7 +84,7 @@ impl FilterMemory {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// As [`HeldMemory::hold`].
+    /// Counts `bytes` instead of the bytes so far, like [`HeldMemory::hold`].
     pub(crate) fn hold(&self, bytes: usize) -> bool {
         let is_counted = self.clients.hold(self.client, self.bytes(), bytes);
         if is_counted {
@@ -108,7 +108,8 @@ impl FilterMemory {
         self.bytes() == self.clients.most_held
     }
 
-    /// As [`hold`](FilterMemory::hold). More than a whole account counts as all of it.
+    /// Counts `bytes` like [`hold`](FilterMemory::hold). More than a whole account counts as all of
+    /// it.
     pub(crate) fn hold_of_account(&self, bytes: usize) -> bool {
         self.hold(bytes.min(self.clients.most_held))
     }
@@ -124,7 +125,8 @@ impl Clients {
     /// The number of accounts.
     pub(crate) const ACCOUNTS: usize = ACCOUNTS;
 
-    /// As [`HeldMemory::hold`], for a holder that keeps its count, `former`, by itself.
+    /// Counts `bytes` like [`HeldMemory::hold`], for a holder that keeps its count, `former`, by
+    /// itself.
     pub(crate) fn hold(&self, client: IpAddr, former: usize, bytes: usize) -> bool {
         if bytes == former {
             return true;

@@ -144,7 +144,7 @@ pub(super) fn run(record: &RequestRecord<'_>) -> Option<ScriptRun> {
     record.response.notes?.run.get()
 }
 
-/// The process of the worker that answered.
+/// The process of the worker that answered. `None`: no worker has answered.
 pub(super) fn worker(record: &RequestRecord<'_>) -> Option<u64> {
     run(record).map(|run| run.worker).filter(|worker| *worker > 0)
 }

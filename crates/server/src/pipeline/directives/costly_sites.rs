@@ -9,13 +9,14 @@ const LONG: Duration = Duration::from_millis(1);
 /// The time for which a site counts as costly at first. Each time that it turns out to be so again,
 /// the time doubles, up to [`LONGEST`].
 const SHORTEST: Duration = Duration::from_secs(1);
+/// The time stops growing here.
 const LONGEST: Duration = Duration::from_secs(64);
 
 /// The milliseconds of long evaluations, less one for each short one, after which a site counts as
 /// costly. The kernel may take the processor from a thread in the midst of any evaluation, so a
 /// single long one tells little.
 const SUSPICIOUS: u32 = 16;
-/// The most milliseconds that one evaluation counts for.
+/// The most milliseconds that one evaluation counts for. A longer one counts as these.
 const MOST_AT_ONCE: u32 = 8;
 
 /// The cost of the sites' directives as one event loop has met it, by the number of the site.

@@ -11,8 +11,8 @@ use howdah_htaccess::modules::filter::Filter;
 use howdah_htaccess::response::ResponseProperties;
 use howdah_http::{Request, ResponseHead, Status};
 use howdah_site::{
-    ClientRequest, DetachedResolution, DocumentPath, ListingPage, Resolution, Resolved, Ruled,
-    Scratch, Site,
+    ClientRequest, DetachedResolution, DocumentPath, ListingPage, Resolution, Resolved,
+    RuledRequest, Scratch, Site,
 };
 use howdah_sys::open::Lookup;
 
@@ -40,7 +40,7 @@ pub(super) struct CrewRequest {
 /// The result of the directives for a response.
 pub(super) struct Responded {
     pub(super) head: ResponseHead,
-    pub(super) ruled: Ruled,
+    pub(super) ruled: RuledRequest,
     pub(super) chosen: Result<Vec<Filter>, Status>,
 }
 
@@ -73,7 +73,7 @@ impl CrewRequest {
     /// kernel's memory, and a file system that hangs has answered.
     ///
     /// # Errors
-    /// As [`resolve`](CrewRequest::resolve).
+    /// The errors of [`resolve`](CrewRequest::resolve).
     pub(super) async fn read_disk(self) -> Result<(), CrewFull> {
         self.read(|site, client, host, scratch| howdah_site::resolve(site, client, host, scratch))
             .await
@@ -83,10 +83,10 @@ impl CrewRequest {
     /// failed.
     ///
     /// # Errors
-    /// As [`resolve`](CrewRequest::resolve).
+    /// The errors of [`resolve`](CrewRequest::resolve).
     pub(super) async fn read_disk_for_error(
         self,
-        ruled: Option<Ruled>,
+        ruled: Option<RuledRequest>,
         status: Status,
     ) -> Result<(), CrewFull> {
         self.read(move |site, client, host, scratch| {
@@ -129,10 +129,10 @@ impl CrewRequest {
     /// Resolves the error page of a request that failed.
     ///
     /// # Errors
-    /// As [`resolve`](CrewRequest::resolve).
+    /// The errors of [`resolve`](CrewRequest::resolve).
     pub(super) async fn error(
         self,
-        ruled: Option<Ruled>,
+        ruled: Option<RuledRequest>,
         status: Status,
     ) -> Result<Resolved, CrewFull> {
         let detached = self.evaluate(move |site, client, host, scratch| -> DetachedResolution {
@@ -146,10 +146,10 @@ impl CrewRequest {
     /// take too much work, and `None` where links do.
     ///
     /// # Errors
-    /// As [`resolve`](CrewRequest::resolve).
+    /// The errors of [`resolve`](CrewRequest::resolve).
     pub(super) async fn respond(
         self,
-        ruled: Ruled,
+        ruled: RuledRequest,
         mut head: ResponseHead,
         about: ResponseProperties,
     ) -> Result<Option<Responded>, CrewFull> {
@@ -169,12 +169,12 @@ impl CrewRequest {
     /// Makes the page of the folder at `path`. `None`: the folder may not be listed.
     ///
     /// # Errors
-    /// As [`resolve`](CrewRequest::resolve).
+    /// The errors of [`resolve`](CrewRequest::resolve).
     pub(super) async fn list(
         self,
-        mut ruled: Ruled,
+        mut ruled: RuledRequest,
         path: DocumentPath,
-    ) -> Result<Option<(Ruled, ListingPage)>, CrewFull> {
+    ) -> Result<Option<(RuledRequest, ListingPage)>, CrewFull> {
         let steps = MOST_LISTING_STEPS;
         let request = CrewRequest { link_steps: steps, ..self };
         let listed = request.evaluate(move |site, client, host, scratch| {
@@ -266,5 +266,6 @@ const EXHAUSTED: Resolved = Resolved {
 /// Steps along symbolic links for one request: some tenths of a second. Beyond them, it is refused.
 const MOST_LINK_STEPS: u64 = 100_000;
 
-/// Steps along symbolic links for a listing, which looks at each name twice: some seconds.
+/// Steps along symbolic links for a listing, which looks at each name twice: some seconds. A
+/// listing that takes more is refused.
 const MOST_LISTING_STEPS: u64 = 1_000_000;

@@ -11,7 +11,7 @@ use tokio::task::{spawn_local, yield_now};
 use super::line_protocol;
 use super::site::{on_thread, peer};
 use crate::crew::{ClientNetwork, JobOrigin};
-use crate::front::Thread;
+use crate::front::FrontThread;
 
 #[test]
 fn a_disk_that_does_not_answer_holds_up_no_other_request() {
@@ -36,14 +36,14 @@ fn a_disk_that_does_not_answer_holds_up_no_other_request() {
 }
 
 /// Sends a request and returns the response.
-async fn ask(thread: Rc<Thread>, line: &'static str) -> String {
+async fn ask(thread: Rc<FrontThread>, line: &'static str) -> String {
     let sent = Rc::new(line_protocol::Stream::default());
     line_protocol::serve(&thread, &peer(), line, &sent).await;
     String::from_utf8(sent.bytes()).expect("the test's files are text")
 }
 
 /// Keeps a thread that asks the disk busy until the result is dropped.
-fn hang(thread: &Rc<Thread>) -> mpsc::Sender<()> {
+fn hang(thread: &Rc<FrontThread>) -> mpsc::Sender<()> {
     let (release, held) = mpsc::channel();
     let shared = std::sync::Arc::clone(&thread.shared);
     spawn_local(async move {

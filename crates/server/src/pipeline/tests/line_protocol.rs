@@ -12,10 +12,10 @@ use std::time::Duration;
 use howdah_http::{Request, ResponseHead};
 
 use crate::body::{self, BodyError, BodySource, RequestStream};
-use crate::front::Thread;
-use crate::net::{Peer, Piece, SendError};
+use crate::front::FrontThread;
+use crate::net::{ContentPiece, Peer, SendError};
 use crate::observe::{ConnectionFacts, ErrorContext, Phase};
-use crate::pipeline::{self, Arrival, RequestContext, ScratchBuffers, Served};
+use crate::pipeline::{self, Arrival, RequestContext, ScratchBuffers, ServedRequest};
 
 /// Both ends of one request's stream.
 #[derive(Default)]
@@ -62,7 +62,7 @@ impl RequestStream for Content<'_> {
 }
 
 /// Serves the request in `lines`.
-pub(super) async fn serve(thread: &Rc<Thread>, peer: &Peer, lines: &str, stream: &Rc<Stream>) {
+pub(super) async fn serve(thread: &Rc<FrontThread>, peer: &Peer, lines: &str, stream: &Rc<Stream>) {
     let (line, fields) = lines.split_once('\n').unwrap_or((lines, ""));
     let (host, target) = line.split_once(' ').expect("host and target");
     let mut request = Request {
@@ -79,7 +79,7 @@ pub(super) async fn serve(thread: &Rc<Thread>, peer: &Peer, lines: &str, stream:
     let mut content = Content(stream);
     let mut context =
         RequestContext::new(thread, peer, arrival, &mut request, &mut content, &mut scratch);
-    let Served { response, site, user, notes } = pipeline::serve(&mut context).await;
+    let ServedRequest { response, site, user, notes } = pipeline::serve(&mut context).await;
     let Some(mut response) = response else {
         assert!(stream.is_broken.get(), "the client is there");
         return;
@@ -120,7 +120,7 @@ const FRAME: usize = 1000;
 impl body::Sink for Frames<'_> {
     fn poll_send(
         &mut self,
-        piece: Piece<'_>,
+        piece: ContentPiece<'_>,
         _: bool,
         _: &mut Context<'_>,
     ) -> Poll<Result<usize, SendError>> {

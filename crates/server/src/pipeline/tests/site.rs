@@ -7,11 +7,13 @@ use std::time::Duration;
 use howdah_config::Config;
 use tokio::runtime::{Builder, LocalOptions};
 
-use crate::front::{Thread, thread_for_tests};
+use crate::front::{FrontThread, thread_for_tests};
 use crate::net::Peer;
 
 /// Runs `serve` on a thread of a front whose site `x` has a few files.
-pub(super) fn on_thread<F: Future<Output = ()> + 'static>(serve: impl FnOnce(Rc<Thread>) -> F) {
+pub(super) fn on_thread<F: Future<Output = ()> + 'static>(
+    serve: impl FnOnce(Rc<FrontThread>) -> F,
+) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let write = |name: &str, content: &str| {
         let path = folder.path().join(name);

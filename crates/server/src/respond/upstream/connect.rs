@@ -16,7 +16,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::names::UpstreamNames;
-use super::reply::UpstreamFailure;
+use super::response::UpstreamFailure;
 use crate::body::Duplex;
 use crate::net::Transport;
 use crate::operator_path::{self, PathInFolder};

@@ -7,9 +7,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::connection::{ConnectionPlace, UpstreamConnection};
-use crate::budget::{Budget, NoRoom};
-use crate::front::Thread;
+use super::connection::{UpstreamConnection, UpstreamPlace};
+use crate::budget::{Budget, BudgetUsedUp};
+use crate::front::FrontThread;
 
 /// The place of an upstream: the number of its site, and its number in the site's `upstreams`.
 pub(crate) type UpstreamKey = (usize, usize);
@@ -57,9 +57,9 @@ impl KeptConnections {
         &self,
         places: &Arc<Budget>,
         site: usize,
-    ) -> Result<ConnectionPlace, NoRoom> {
+    ) -> Result<UpstreamPlace, BudgetUsedUp> {
         loop {
-            match ConnectionPlace::take(places, site) {
+            match UpstreamPlace::take(places, site) {
                 Err(_) if self.close_longest_waiting(site) => {}
                 taken => return taken,
             }
@@ -133,7 +133,7 @@ impl KeptConnections {
 /// The destination of a connection when its response was read.
 #[derive(Debug)]
 pub(super) struct ConnectionHome {
-    pub(super) thread: Rc<Thread>,
+    pub(super) thread: Rc<FrontThread>,
     pub(super) key: UpstreamKey,
     pub(super) most: usize,
     pub(super) timeout: Duration,

@@ -3,7 +3,7 @@
 use howdah_config::Upstream;
 use howdah_http::ConnectionNames;
 use howdah_http::h1::{RequestConnection, RequestHead};
-use howdah_site::{ClientRequest, Ruled};
+use howdah_site::{ClientRequest, RuledRequest};
 
 use super::websocket_key::WebsocketKey;
 
@@ -46,7 +46,7 @@ pub(super) enum ConnectionOptions<'k> {
 /// Connection lists too many names, which tells why.
 pub(super) fn request_head(
     client: &ClientRequest<'_>,
-    ruled: Option<&Ruled>,
+    ruled: Option<&RuledRequest>,
     upstream: &Upstream,
     target: &[u8],
     length: Option<u64>,

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use super::reply::Expected;
+use super::response::ExpectedContent;
 use crate::body::{Duplex, ReadBack, ReceivedContent, StorageCall};
 
 /// A request as an upstream gets it.
@@ -20,7 +20,7 @@ pub(super) struct ForwardedRequest {
     pub(super) content: ReceivedContent,
     /// Sending the request twice means the same as sending it once.
     pub(super) is_idempotent: bool,
-    pub(super) expected: Expected,
+    pub(super) expected: ExpectedContent,
 }
 
 /// A request that is being sent.
@@ -116,7 +116,7 @@ impl Upload {
         self.sent.checked_sub(self.request.head.len() as u64)
     }
 
-    /// Has the next bytes of a file in memory.
+    /// Reads the next bytes of a file into memory.
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Result<(), UploadError>> {
         let (Some(offset), ReceivedContent::File(file, length)) =
             (self.offset(), &self.request.content)

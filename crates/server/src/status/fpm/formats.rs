@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use super::{Figures, FpmFigure};
+use super::{FpmFigure, FpmFigures};
 
 /// The page as text.
-pub(super) fn text(figures: &Figures, workers: &[Figures]) -> String {
+pub(super) fn text(figures: &FpmFigures, workers: &[FpmFigures]) -> String {
     let mut page = String::new();
-    let mut lines = |figures: &Figures| {
+    let mut lines = |figures: &FpmFigures| {
         for (name, value) in figures {
             let name = match *name {
                 "request uri" => "request URI",
@@ -34,8 +34,8 @@ pub(super) fn text(figures: &Figures, workers: &[Figures]) -> String {
 }
 
 /// The page as JSON.
-pub(super) fn json(figures: &Figures, workers: &[Figures], is_full: bool) -> String {
-    let object = |figures: &Figures| {
+pub(super) fn json(figures: &FpmFigures, workers: &[FpmFigures], is_full: bool) -> String {
+    let object = |figures: &FpmFigures| {
         let pairs = figures.iter().map(|(name, value)| format!("\"{name}\":{}", value.json()));
         pairs.collect::<Vec<_>>().join(",")
     };
@@ -48,7 +48,7 @@ pub(super) fn json(figures: &Figures, workers: &[Figures], is_full: bool) -> Str
 }
 
 /// The page as HTML.
-pub(super) fn html(figures: &Figures, workers: &[Figures]) -> String {
+pub(super) fn html(figures: &FpmFigures, workers: &[FpmFigures]) -> String {
     let mut page = String::from(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\">\
          <title>PHP-FPM Status Page</title></head>\n<body>\n<table>\n",
@@ -72,7 +72,7 @@ pub(super) fn html(figures: &Figures, workers: &[Figures]) -> String {
 }
 
 /// The page as XML.
-pub(super) fn xml(figures: &Figures, workers: &[Figures], is_full: bool) -> String {
+pub(super) fn xml(figures: &FpmFigures, workers: &[FpmFigures], is_full: bool) -> String {
     let mut page = String::from("<?xml version=\"1.0\" ?>\n<status>\n");
     let element = |(name, value): &(&'static str, FpmFigure)| {
         let name = name.replace(' ', "-");

@@ -18,6 +18,7 @@ impl AuthorityEnds {
     }
 
     /// Looks at the authorities, which are in PEM, if one may have ended since the last look.
+    /// `None`: none can have ended.
     pub(super) fn look(&mut self, authorities: &[u8]) -> Option<PassedEnds> {
         let now = tls::now();
         if now <= self.next {

@@ -17,7 +17,7 @@ pub(super) struct TlsFiles {
     pub(super) remarks: Vec<String>,
     /// Says which files are not used, and why; `None`: all are.
     pub(super) trouble: Option<String>,
-    /// Why the site cannot be open; `None`: it can.
+    /// The reason why the site cannot be open. `None`: it can.
     pub(super) closes: Option<String>,
 }
 
@@ -31,7 +31,7 @@ impl TlsFiles {
     ) -> TlsFiles {
         let read = read_pairs(site, former);
         let mut files = TlsFiles {
-            trouble: read.trouble(),
+            trouble: read.describe_flaws(),
             closes: read.closes(),
             pairs: read.pairs,
             authorities: None,
@@ -89,7 +89,7 @@ pub(in crate::supervisor) struct ReadPairs {
 
 impl ReadPairs {
     /// Says which files are not used, and why; `None`: all are.
-    pub(in crate::supervisor) fn trouble(&self) -> Option<String> {
+    pub(in crate::supervisor) fn describe_flaws(&self) -> Option<String> {
         let kept = self
             .kept
             .iter()

@@ -46,7 +46,7 @@ impl Supervisor {
         Some(change.cause)
     }
 
-    /// Has the generation that starts, if there is one, wait for no pool. Call it when no front
+    /// Makes the generation that starts, if there is one, wait for no pool. Call it when no front
     /// serves.
     pub(in crate::supervisor) fn hurry_change(&mut self) {
         let starting = self.generations.iter_mut();

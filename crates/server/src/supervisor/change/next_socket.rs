@@ -16,6 +16,9 @@ pub(super) enum NextSocket {
 impl Supervisor {
     /// Binds the control socket of the new configuration. Also returns a warning if there is no
     /// control socket although none was refused by the configuration.
+    ///
+    /// # Errors
+    /// The socket of the configuration cannot be bound; the text is for the operator.
     pub(super) fn control_for(
         &self,
         config: &Config,

@@ -8,7 +8,7 @@ use super::{ChangeCause, GenerationChange, GenerationPlan, WantedPlan};
 impl Supervisor {
     /// Begins a reload again with the former releases of the sites with whose new ones PHP has not
     /// started: PHP that has started goes on with its own files alone. Returns `change` if there
-    /// are no such sites, or it is not known yet.
+    /// are no such sites, or it is not known yet. `None`: the reload has begun again.
     pub(super) fn hold_unstarted_of_reload(
         &mut self,
         change: GenerationChange,

@@ -32,6 +32,7 @@ impl ControlCommand {
         }
     }
 
+    /// Returns the command that a line names. `None`: the line names none.
     pub(super) fn of_line(line: &[u8]) -> Option<ControlCommand> {
         [
             ControlCommand::Status,

@@ -40,6 +40,9 @@ pub(crate) fn read_ticket_keys(file: OwnedFd) -> io::Result<TicketKeys> {
 }
 
 /// Writes bytes to a memory file, which only its descriptor leads to.
+///
+/// # Errors
+/// The error of a system call.
 pub(in crate::supervisor) fn write_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
     let mut file = File::from(memory::sealed_file(c"howdah-keys", bytes.len())?);
     file.write_all(bytes)?;
@@ -47,6 +50,9 @@ pub(in crate::supervisor) fn write_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
 }
 
 /// Reads what [`write_memory`] has written.
+///
+/// # Errors
+/// The error of a system call.
 pub(crate) fn read_memory(file: OwnedFd) -> io::Result<Vec<u8>> {
     let (mut file, mut content) = (File::from(file), Vec::new());
     file.rewind()?;

@@ -94,7 +94,8 @@ impl Generation {
         self.late_at = longest.map(|time| Instant::now() + time);
     }
 
-    /// Has the front wait for no pool that it can do without: nothing is served until it starts.
+    /// Lets the front wait for no pool that it can do without: nothing is served until the front
+    /// starts.
     pub(in crate::supervisor) fn hurry(&mut self) {
         let waits = |pool: &&PoolProcesses| !self.required.contains(&pool.name);
         let pools = self.pools.iter().filter(waits);

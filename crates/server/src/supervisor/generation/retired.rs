@@ -1,8 +1,9 @@
 //! The end of generations that another one has replaced.
 //!
-//! A site's owner may change the link to his release as often as he likes. What that retires has
-//! requests of all sites, which must not be cut off for it: such a generation has no time limit.
-//! The next operator's change gives it one. Meanwhile a site can cause [`MOST_RETIRED`] of them.
+//! A site's owner may change the link to his release as often as he likes. A generation that such a
+//! change retires has requests of all sites, which must not be cut off for it. It has no time
+//! limit. The next operator's change gives it one. Meanwhile a site can cause [`MOST_RETIRED`] of
+//! them.
 
 use std::time::{Duration, Instant};
 
@@ -72,7 +73,7 @@ impl Generation {
         }
     }
 
-    /// The end of a drain that begins now.
+    /// The end of a drain that begins now. `None`: the drain has no end.
     pub(super) fn drain_until(&self, time: DrainTime) -> Option<Instant> {
         let DrainTime::Configured(fallback) = time else {
             return None;

@@ -54,7 +54,7 @@ impl PlanFinder<'_> {
         }
         self.closed[number] = read.closes();
         if self.closed[number].is_none() {
-            self.kept_files[number] = read.trouble();
+            self.kept_files[number] = read.describe_flaws();
         }
         let kept = self.kept_files[number].iter().map(|what| format!("site {name}: {what}"));
         self.warnings.extend(read.remarks.into_iter().chain(kept));
@@ -63,7 +63,8 @@ impl PlanFinder<'_> {
 
     /// Reads the authorities of the clients of the site with this number, and tries them. Where
     /// they cannot be used, the site keeps the former ones of the same file, or is closed: the
-    /// configuration is refused by `howdah check` alone.
+    /// configuration is refused by `howdah check` alone. `None`: the site has none that can be
+    /// used.
     pub(super) fn authorities(&mut self, number: usize, site: &SiteSettings) -> Option<Vec<u8>> {
         let why = match certificates::read_authorities(site)? {
             Ok((text, remarks)) => {

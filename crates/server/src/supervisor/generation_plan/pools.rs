@@ -27,7 +27,8 @@ pub(crate) struct PoolPlan {
     pub(crate) isolation: PoolIsolation,
     /// File mode creation mask.
     pub(crate) umask: u32,
-    /// Why no zygote can be started: the file system of the site's root hangs. `None` otherwise.
+    /// The reason why no zygote can be started: the file system of the site's root hangs. `None`
+    /// otherwise.
     pub(crate) silence: Option<String>,
     /// Whether a second zygote stands by.
     pub(crate) standby: bool,

@@ -10,6 +10,8 @@ use howdah_sys::credentials::{self, Identity};
 use super::{PlanFinder, PoolPlan};
 
 impl PlanFinder<'_> {
+    /// Returns the user of the front. `None`: the front runs as the supervisor's user, or the user
+    /// is not known, which is among the errors.
     pub(super) fn front(&mut self, config: &Config) -> Option<Identity> {
         if !self.environment.identity.is_root() {
             return None;
@@ -27,7 +29,8 @@ impl PlanFinder<'_> {
     }
 
     /// The user [`FRONT_USER`], or a number without a user, with the groups of [`POOL_USER`]: the
-    /// front reads the files that web servers on Debian may read.
+    /// front reads the files that web servers on Debian may read. `None`: there is no such user,
+    /// which is among the errors.
     pub(super) fn default_front(&mut self, group: Option<&str>) -> Option<Identity> {
         let readers = self.known(Identity::of_user(POOL_USER, None), POOL_USER)?;
         let gid = match group {
@@ -46,6 +49,8 @@ impl PlanFinder<'_> {
         Some(identity)
     }
 
+    /// Returns a user number without a user for the front, and warns of it. `None`: there is no
+    /// free number, which is among the errors.
     pub(super) fn front_without_user(&mut self, gid: Option<u32>) -> Option<Identity> {
         let uid = match self.environment.spare_user() {
             Ok(uid) => uid,
@@ -70,6 +75,8 @@ impl PlanFinder<'_> {
         })
     }
 
+    /// Returns the user of a site's pool. `None`: the user is not known or may not be used, which
+    /// is among the errors.
     pub(super) fn pool_identity(
         &mut self,
         site: &SiteSettings,
@@ -189,6 +196,7 @@ impl PlanFinder<'_> {
     }
 
     /// Looks up a user with another group, if there is one. The messages name the place of each.
+    /// `None`: there is no such user or group, which is among the errors.
     pub(super) fn look_up(
         &mut self,
         user: &str,
@@ -208,6 +216,8 @@ impl PlanFinder<'_> {
         found
     }
 
+    /// Looks up the number of a group; `what` is the key that names the group. `None`: there is no
+    /// such group, which is among the errors.
     pub(super) fn look_up_group(&mut self, group: &str, what: &str) -> Option<u32> {
         let found = self.known(credentials::group_number(group), group)?;
         if found.is_none() {

@@ -17,6 +17,9 @@ const REFUSED: &str = "refused";
 
 /// Adds the lines of `held` for another program. The owner of a site has named the folders: one
 /// with a line feed in its name is left out, and does not keep the other program from its start.
+///
+/// # Errors
+/// The errors of [`Handover::line`].
 pub(in crate::supervisor) fn hand_over(
     held: &[HeldRelease],
     handover: &mut Handover<'_>,

@@ -76,7 +76,7 @@ const WRITTEN: [&str; 8] = [
 
 /// The files that a pool may reach.
 #[derive(Debug, Clone)]
-pub(super) struct Reach {
+pub(super) struct ReachableFiles {
     level: Sandbox,
     /// The site's own folders: its root, the folder above it, its state, temporary ones.
     own: Vec<PathBuf>,
@@ -100,12 +100,12 @@ pub(super) struct Reach {
     writable: Vec<PathBuf>,
 }
 
-impl Reach {
+impl ReachableFiles {
     pub(super) fn plan(
         (config, number): (&Config, usize),
         php: &Php,
         paths: &PoolPaths<'_>,
-    ) -> Reach {
+    ) -> ReachableFiles {
         let answers = paths.answers;
         let root = root_of(&config.sites[number], answers);
         let state = trusted(paths.state, answers);
@@ -149,7 +149,7 @@ impl Reach {
         let needed = own.iter().chain(&needed).chain(&php_files).chain(&chroot);
         let needed: Vec<PathBuf> = needed.cloned().chain(sockets).collect();
         let temporary = SHARED_TEMPORARY[..2].iter().map(|path| real(Path::new(path)));
-        Reach {
+        ReachableFiles {
             level: php.sandbox,
             closed: outermost(foreign.iter(), &needed),
             own,
@@ -232,11 +232,12 @@ fn root_of(site: &SiteSettings, answers: &SurveyAnswers) -> Option<PathBuf> {
 pub(super) struct RootPlace {
     /// The site's number.
     pub(super) site: usize,
-    /// As [`root_of`]. Of a site whose file system hangs, where it hangs: nobody looks below.
+    /// The path that [`root_of`] returns. If the site's file system hangs: the path where it hangs,
+    /// because the folders below cannot be read.
     pub(super) root: PathBuf,
-    /// As [`PathAnswer::laid`](super::super::survey::PathAnswer::laid).
+    /// The value of [`PathAnswer::laid`](super::super::survey::PathAnswer::laid).
     pub(super) laid: PathBuf,
-    /// As [`PathAnswer::link_folders`](super::super::survey::PathAnswer::link_folders).
+    /// The value of [`PathAnswer::link_folders`](super::super::survey::PathAnswer::link_folders).
     pub(super) link_folders: Vec<PathBuf>,
 }
 
@@ -375,7 +376,8 @@ fn is_open(folder: &Path, answers: &SurveyAnswers) -> bool {
         || answers.rights(folder).is_some_and(|rights| rights.mode & 0o002 != 0)
 }
 
-/// As [`trusted`], or where the file system hangs.
+/// Returns the path of [`trusted`], or else the path where the file system hangs. `None`: there is
+/// neither.
 pub(super) fn place_of(path: &Path, answers: &SurveyAnswers) -> Option<PathBuf> {
     trusted(path, answers).or_else(|| silent_place(path, answers))
 }
@@ -420,7 +422,8 @@ fn trusted(path: &Path, answers: &SurveyAnswers) -> Option<PathBuf> {
     found.refused_link().is_none().then(|| found.real.clone())
 }
 
-/// As [`trusted`], of a path that no site's configuration names.
+/// Returns a path without symbolic links, like [`trusted`], for a path that no site's configuration
+/// names. `None`: the path cannot be followed, or a link on the way belongs to somebody else.
 fn trusted_of_system(path: &Path) -> Option<PathBuf> {
     let found = LinkedPath::of(path).ok()?;
     found.foreign_link.is_none().then_some(found.real)

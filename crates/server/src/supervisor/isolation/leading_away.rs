@@ -34,17 +34,17 @@ pub(crate) fn note(config: &Config, states: &[Option<PathBuf>], answers: &mut Su
         return;
     }
     let laid = TakenPlaces::laid(config, states, answers);
-    let claims: Vec<Claim> = sites()
+    let claims: Vec<FolderClaim> = sites()
         .flat_map(|(number, (site, state))| {
-            let root = Claim::of_root(number, site, &laid, answers);
-            let state = state.as_deref().and_then(|state| Claim::of(number, state, answers));
+            let root = FolderClaim::of_root(number, site, &laid, answers);
+            let state = state.as_deref().and_then(|state| FolderClaim::of(number, state, answers));
             root.into_iter().chain(state)
         })
         .collect();
     let mut leading = Vec::new();
     for (number, (site, state)) in sites() {
         for path in named(site, state) {
-            let Some(way) = answers.of(&path).and_then(Way::of) else {
+            let Some(way) = answers.of(&path).and_then(FollowedPath::of) else {
                 continue;
             };
             let others = claims.iter().filter(|claim| claim.site != number);
@@ -58,7 +58,7 @@ pub(crate) fn note(config: &Config, states: &[Option<PathBuf>], answers: &mut Su
 
 /// The way of a path that could be followed.
 #[derive(Debug, Clone)]
-struct Way {
+struct FollowedPath {
     real: PathBuf,
     laid: PathBuf,
     /// The folder of the first link that is not root's.
@@ -67,19 +67,19 @@ struct Way {
 
 /// A root or a state folder of a site.
 #[derive(Debug)]
-struct Claim {
+struct FolderClaim {
     site: usize,
-    way: Way,
+    way: FollowedPath,
     /// The folders that belong to a root: the one above, or those of the links on the way.
     around: Vec<PathBuf>,
     /// Whether the site's links are followed wherever they lead.
     is_followed: bool,
 }
 
-impl Way {
-    fn of(found: &PathAnswer) -> Option<Way> {
+impl FollowedPath {
+    fn of(found: &PathAnswer) -> Option<FollowedPath> {
         let link_folder = found.first_link.as_ref().and_then(|link| link.parent());
-        found.is_found().then(|| Way {
+        found.is_found().then(|| FollowedPath {
             real: found.real.clone(),
             laid: found.laid.clone(),
             link_folder: link_folder.map(Path::to_owned),
@@ -105,19 +105,19 @@ impl Way {
     }
 }
 
-impl Claim {
-    fn of(site: usize, path: &Path, answers: &SurveyAnswers) -> Option<Claim> {
+impl FolderClaim {
+    fn of(site: usize, path: &Path, answers: &SurveyAnswers) -> Option<FolderClaim> {
         let found = answers.of(path).filter(|found| found.refused_link().is_none())?;
-        let way = Way::of(found).or_else(|| {
+        let way = FollowedPath::of(found).or_else(|| {
             // It hangs there.
             let place = found.real.clone();
-            Some(Way {
+            Some(FollowedPath {
                 laid: place.clone(),
                 real: place,
                 link_folder: None,
             })
         })?;
-        Some(Claim {
+        Some(FolderClaim {
             site,
             way,
             around: Vec::new(),
@@ -130,8 +130,8 @@ impl Claim {
         site: &SiteSettings,
         laid: &TakenPlaces,
         answers: &SurveyAnswers,
-    ) -> Option<Claim> {
-        let claim = Claim::of(number, written_root(site), answers)?;
+    ) -> Option<FolderClaim> {
+        let claim = FolderClaim::of(number, written_root(site), answers)?;
         let found = answers.of(written_root(site))?;
         let place = RootPlace {
             site: number,
@@ -139,7 +139,7 @@ impl Claim {
             laid: claim.way.laid.clone(),
             link_folders: found.link_folders(),
         };
-        Some(Claim {
+        Some(FolderClaim {
             around: place.application(laid, answers),
             is_followed: site.symlinks == Symlinks::Follow,
             ..claim
@@ -148,7 +148,7 @@ impl Claim {
 
     /// Returns whether a path of another site, with a link on the way, may not lead where it does
     /// because of this claim.
-    fn refuses(&self, other: &Way) -> bool {
+    fn refuses(&self, other: &FollowedPath) -> bool {
         let around = || self.around.iter().map(|around| (&**around, &**around));
         let folders = || [(&*self.way.real, &*self.way.laid)].into_iter().chain(around());
         let is_met = folders().any(|(real, _)| other.meets(real));

@@ -14,7 +14,8 @@ pub(super) const PROGRAMS: [&str; 3] =
 /// Set-user-ID and set-group-ID.
 const SET_ID: u32 = 0o6000;
 
-/// Returns a notice if a site's `mail()` depends on a program that gets no rights.
+/// Returns a notice if a site's `mail()` depends on a program that gets no rights. `None`: no site
+/// depends on one.
 pub(super) fn notice(config: &Config, programs: &[&Path]) -> Option<String> {
     let uses_sendmail = |php: &Php| {
         let settings = || php.ini.iter().chain(&php.admin_ini);

@@ -44,7 +44,8 @@ pub(crate) fn of(
     folders
 }
 
-/// As [`of`], asks the disk. The state folders, to which hardly a link leads, are left out.
+/// Asks the disk for the folders of all sites, like [`of`]. The state folders are left out: links
+/// to them are rare.
 pub(crate) fn of_config(config: &Config) -> SiteFolders {
     let states = vec![None; config.sites.len()];
     let mut answers = SurveyAnswers::ask(&paths_of(config, &states));

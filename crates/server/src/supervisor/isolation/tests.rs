@@ -11,8 +11,8 @@ use howdah_sys::process;
 use super::super::survey::paths_of;
 use super::*;
 
-fn machine() -> Abilities {
-    Abilities {
+fn machine() -> IsolationAbilities {
+    IsolationAbilities {
         landlock: Some(Landlock { abi: 6 }),
         seccomp: true,
         mounts: Ok(()),
@@ -27,7 +27,7 @@ fn config(text: &str) -> Config {
 }
 
 /// The isolation of the first site's pool, and what is said about it.
-fn plan(config: &Config, abilities: &Abilities) -> (PoolIsolation, Vec<String>) {
+fn plan(config: &Config, abilities: &IsolationAbilities) -> (PoolIsolation, Vec<String>) {
     let states: Vec<_> = config
         .sites
         .iter()
@@ -65,20 +65,20 @@ fn a_machine_with_everything_needs_no_notice() {
 #[test]
 fn what_cannot_be_had_is_said() {
     let full = machine();
-    let none = Abilities {
+    let none = IsolationAbilities {
         landlock: None,
         seccomp: false,
         ..machine()
     };
-    let old = Abilities {
+    let old = IsolationAbilities {
         landlock: Some(Landlock { abi: 3 }),
         ..machine()
     };
-    let unlimited = Abilities {
+    let unlimited = IsolationAbilities {
         shared_memory_limits: Err("read-only".to_owned()),
         ..machine()
     };
-    let ordinary = Abilities {
+    let ordinary = IsolationAbilities {
         mounts: Err("the server was not started as root".to_owned()),
         shared_memory: Err("the server was not started as root".to_owned()),
         shared_memory_limits: Err("the server was not started as root".to_owned()),

@@ -21,7 +21,7 @@ pub(super) fn bind(path: &Path, key: &str) -> Result<UnixListener, String> {
     unix_socket::bind(path).map_err(|error| refusal(path, &error, key))
 }
 
-/// Returns a message if a program listens at `path`.
+/// Returns a message if a program listens at `path`. `None`: no program does.
 pub(super) fn taken(path: &Path, key: &str) -> Option<String> {
     unix_socket::is_taken(path).then(|| refusal(path, &io::ErrorKind::AddrInUse.into(), key))
 }

@@ -21,7 +21,7 @@ use crate::supervisor::environment::{self, Environment};
 use crate::supervisor::front_protocol::write_memory;
 use crate::supervisor::state;
 
-/// Bytes of a message: a challenge's certificate is the longest.
+/// Bytes of a message: a challenge's certificate is the longest. A longer message is malformed.
 const LONGEST_MESSAGE: usize = 64 * 1024;
 
 /// The running process.
@@ -53,7 +53,7 @@ impl OrderProcess {
         })
     }
 
-    /// The channel, to wait for.
+    /// The channel, to wait for. `None`: the channel is closed.
     pub(super) fn awaited(&self) -> Option<BorrowedFd<'_>> {
         self.channel.awaited()
     }

@@ -5,7 +5,8 @@ use super::super::environment::Environment;
 use super::super::generation_plan::PoolPlan;
 use crate::log::{ErrorLog, Level};
 
-/// Creates the control groups of a pool, where that is possible.
+/// Creates the control groups of a pool, where that is possible. `None`: the pool has no groups. A
+/// limit without effect is logged.
 pub(super) fn group(
     number: u64,
     plan: &PoolPlan,

@@ -47,24 +47,27 @@ pub(in crate::supervisor) struct SpareZygote {
 }
 
 impl Standby {
+    /// The process of the zygote that stands by. `None`: none stands by.
     pub(in crate::supervisor) fn pid(&self) -> Option<Pid> {
         self.zygote.as_ref().map(|ready| ready.zygote.pid)
     }
 
+    /// The zygote that stands by. `None`: none stands by.
     pub(super) fn zygote(&self) -> Option<&ZygoteProcess> {
         self.zygote.as_ref().map(|ready| &ready.zygote)
     }
 
+    /// The zygote that stands by. `None`: none stands by.
     pub(super) fn zygote_mut(&mut self) -> Option<&mut ZygoteProcess> {
         self.zygote.as_mut().map(|ready| &mut ready.zygote)
     }
 
-    /// The socket to watch for the zygote's report.
+    /// The socket to watch for the zygote's report. `None`: none is awaited.
     pub(in crate::supervisor) fn awaited(&self) -> Option<&SeqPacket> {
         self.zygote.as_ref()?.zygote.awaited()
     }
 
-    /// Takes the zygote. The next one is started later.
+    /// Takes the zygote. The next one is started later. `None`: none stands by.
     pub(super) fn take(&mut self) -> Option<ReadyZygote> {
         let taken = self.zygote.take();
         if taken.is_some() {
@@ -167,7 +170,8 @@ impl PoolProcesses {
     }
 
     /// Takes the zygote that stands by, for another generation. The pool's own zygote writes to the
-    /// same pipe, which the other generation reads from now on.
+    /// same pipe, which the other generation reads from now on. `None`: no zygote is ready, or
+    /// there is no log to share.
     pub(in crate::supervisor) fn take_spare(&mut self) -> Option<SpareZygote> {
         let log = self.log.as_ref()?.try_clone().ok()?;
         let ready = self.standby.take_ready()?;
@@ -180,8 +184,9 @@ impl PoolProcesses {
         })
     }
 
-    /// As [`PoolProcesses::take_spare`], for a generation that starts while this one serves: both
-    /// read the log.
+    /// Takes the zygote that stands by, like [`PoolProcesses::take_spare`], for a generation that
+    /// starts while this one serves. Both generations read the log. `None`: no zygote is ready, or
+    /// there is no log to share.
     pub(in crate::supervisor) fn lend_spare(&mut self) -> Option<SpareZygote> {
         let log = self.log.as_ref()?.try_clone().ok()?;
         let lines = self.lines.as_ref()?.of_same_pipe().ok()?;

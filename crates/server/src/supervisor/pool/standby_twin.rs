@@ -26,7 +26,7 @@ pub(super) struct StandbyTwin {
     /// The front's end of the twin's socket.
     front: SeqPacket,
     until: Instant,
-    /// Why no zygote was started.
+    /// The reason why no zygote was started.
     why: String,
 }
 
@@ -36,12 +36,12 @@ impl Standby {
         self.twin.is_some()
     }
 
-    /// The socket to watch for the twin's report.
+    /// The socket to watch for the twin's report. `None`: no twin is awaited.
     pub(in crate::supervisor) fn awaited_twin(&self) -> Option<BorrowedFd<'_>> {
         self.twin.as_ref().map(|awaited| awaited.twin.as_fd())
     }
 
-    /// The time at which the wait for the twin is over.
+    /// The time at which the wait for the twin is over. `None`: no twin is awaited.
     pub(in crate::supervisor) fn twin_deadline(&self) -> Option<Instant> {
         self.twin.as_ref().map(|awaited| awaited.until)
     }

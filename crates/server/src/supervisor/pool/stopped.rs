@@ -23,7 +23,7 @@ impl PoolProcesses {
         self.zygote.iter_mut().chain(self.standby.zygote_mut())
     }
 
-    /// The time at which a stopped zygote is to go on.
+    /// The time at which a stopped zygote is to go on. `None`: none is stopped.
     pub(in crate::supervisor) fn continue_due(&self) -> Option<Instant> {
         let zygotes = self.zygote.iter().chain(self.standby.zygote());
         zygotes.filter_map(|zygote| zygote.continue_at).min()

@@ -112,7 +112,7 @@ impl PoolProcesses {
     /// Makes the twin a zygote of this pool.
     ///
     /// # Errors
-    /// As [`PoolProcesses::go_on_with`].
+    /// The errors of [`PoolProcesses::go_on_with`].
     pub(super) fn adopt_twin(
         &mut self,
         twin: AwaitedTwin,
@@ -188,7 +188,7 @@ impl PoolProcesses {
         front
     }
 
-    /// The socket to watch for the twin's report.
+    /// The socket to watch for the twin's report. `None`: no twin is awaited.
     pub(in crate::supervisor) fn awaited_twin(&self) -> Option<BorrowedFd<'_>> {
         self.twin.as_ref().map(AwaitedTwin::as_fd)
     }

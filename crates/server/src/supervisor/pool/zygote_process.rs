@@ -61,7 +61,7 @@ impl ZygoteProcess {
         }
     }
 
-    /// The socket to watch for the zygote's report.
+    /// The socket to watch for the zygote's report. `None`: the zygote has reported.
     pub(in crate::supervisor) fn awaited(&self) -> Option<&SeqPacket> {
         self.socket.as_deref().filter(|_| !self.has_reported)
     }

@@ -2,13 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-/// Releases of a site that only have [`LEAST_PAUSE`] between them: a deployment, and what puts it
-/// right.
+/// Releases of a site that only have [`LEAST_PAUSE`] between them: a deployment, and its
+/// corrections.
 const AT_ONCE: u32 = 3;
+/// The pause between these releases.
 const LEAST_PAUSE: Duration = Duration::from_secs(5);
 /// The pause after these. It doubles with each further release: a site's owner may change the link
 /// as often as he likes, and a new generation is work for all sites.
 const FIRST_PAUSE: Duration = Duration::from_secs(60);
+/// The pause stops growing here.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// The time without a release after which the next ones count from the beginning. Longer than
 /// every pause: a release that has waited does not begin anew.

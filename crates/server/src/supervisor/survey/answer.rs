@@ -19,13 +19,13 @@ pub(crate) struct PathAnswer {
     known: PathBuf,
     /// The owner of `known`.
     pub(crate) owner: u32,
-    /// As [`LinkedPath::foreign_link`].
+    /// The value of [`LinkedPath::foreign_link`].
     foreign_link: Option<PathBuf>,
-    /// As [`LinkedPath::first_link`].
+    /// The value of [`LinkedPath::first_link`].
     pub(crate) first_link: Option<PathBuf>,
-    /// As [`LinkedPath::links`].
+    /// The value of [`LinkedPath::links`].
     links: Vec<PathBuf>,
-    /// As [`LinkedPath::laid`].
+    /// The value of [`LinkedPath::laid`].
     pub(crate) laid: PathBuf,
     /// The site into whose folders `first_link` leads, which has the same user. It is not in the
     /// pipe.
@@ -115,7 +115,8 @@ impl PathAnswer {
         !matches!(self.state, PathState::Failed(_) | PathState::Silent)
     }
 
-    /// The link because of which the path does not count, and why. A link of root's always counts.
+    /// The link because of which the path does not count, and why. `None`: the path counts. A link
+    /// of root's always counts.
     pub(crate) fn refused_link(&self) -> Option<(&Path, String)> {
         if let Some(link) = &self.foreign_link {
             let why = "belongs neither to root nor to the owner of the place that it leads to; \
@@ -140,7 +141,7 @@ impl PathAnswer {
         self.known.ancestors().zip(self.above.iter().copied())
     }
 
-    /// The rights of a folder among these.
+    /// The rights of a folder among these. `None`: it is not among them.
     pub(super) fn rights(&self, folder: &Path) -> Option<FolderRights> {
         let mut folders = self.folders();
         folders.find(|(path, _)| *path == folder).map(|(_, rights)| rights)

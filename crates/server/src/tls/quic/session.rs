@@ -12,13 +12,13 @@ use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectionId, Side, TransportError, TransportErrorCode};
 use rustls::server::Acceptor;
 
-use super::{Notes, Sessions, UNRECOGNIZED_NAME, own_number};
+use super::{HandshakeNotes, SessionFactory, UNRECOGNIZED_NAME, own_number};
 use crate::tls::policy::QuicSite;
 
 /// A session that knows what its handshake has shown.
 pub(super) struct NotedSession {
     pub(super) session: Box<dyn Session>,
-    pub(super) notes: Arc<Notes>,
+    pub(super) notes: Arc<HandshakeNotes>,
     /// The choice of the settings, until the client's first message is complete; `None` also where
     /// no site has demands of its own.
     pub(super) awaited: Option<AwaitedHello>,
@@ -26,7 +26,7 @@ pub(super) struct NotedSession {
 
 /// A session whose first message is not complete.
 pub(super) struct AwaitedHello {
-    pub(super) sessions: Arc<Sessions>,
+    pub(super) sessions: Arc<SessionFactory>,
     pub(super) version: u32,
     pub(super) parameters: TransportParameters,
     /// The message so far, which QUIC bounds.

@@ -63,7 +63,7 @@ impl Stage {
         copy
     }
 
-    /// As [`Stage::own`], where PHP's user may write everything.
+    /// Copies a folder like [`Stage::own`]. PHP's user may write everything there.
     pub(crate) fn own_for_php(&mut self, place: &str) -> PathBuf {
         let copy = self.own(place);
         // Links stay as they are: they lead into the package.

@@ -25,9 +25,9 @@ const TOGETHER: usize = 8;
 /// The time after which clients leave: the requests have come, and not all are answered.
 const LEAVE: Duration = Duration::from_millis(20);
 
-/// Makes files that were never compressed, and has `ask` ask for them and leave. Returns whether
-/// the server has noticed it before it had the responses. What a machine was too fast or too slow
-/// for is tried again.
+/// Makes files that were never compressed, and lets `ask` ask for them and leave. Returns whether
+/// the server has noticed it before it had the responses. An attempt that the machine was too fast
+/// or too slow for is repeated.
 fn is_noticed(site: &Site, version: &str, ask: impl Fn(&[String])) -> bool {
     let noticed = format!(" {version}\" 499 ");
     (0..20).any(|round| {

@@ -1,4 +1,4 @@
-//! What a few lines of directives may make grow: content in filters, and variables.
+//! Growth that a few lines of directives may cause: content in filters, and variables.
 
 use std::io::Write;
 use std::time::Duration;
@@ -141,7 +141,7 @@ fn packed_content_is_unpacked_with_little_memory() {
     assert!(peak(&site) < MOST, "{} kB", peak(&site));
 }
 
-/// As Apache's DeflateInflateRatioLimit and DeflateInflateRatioBurst have it by default.
+/// The default of Apache's DeflateInflateRatioLimit and DeflateInflateRatioBurst.
 #[test]
 fn content_that_unpacks_to_more_than_200_times_its_length_is_given_up() {
     let directives = "AddEncoding x-gzip .gz\nSetOutputFilter INFLATE\n";

@@ -73,7 +73,7 @@ impl Http2 {
         })
     }
 
-    /// As [`encrypted`](Http2::encrypted); requests are for that host, too.
+    /// A connection like [`encrypted`](Http2::encrypted). Its requests are for that host, too.
     pub fn encrypted_as(address: SocketAddr, tls: ClientConfig, name: &str) -> Http2 {
         let client = Http2::encrypted(address, tls, name);
         Http2 {
@@ -122,7 +122,7 @@ impl Http2 {
         self.ask("GET", target, &[], b"")
     }
 
-    /// As [`get`](Http2::get). `None`: the connection takes no more requests.
+    /// Asks for a page like [`get`](Http2::get). `None`: the connection takes no more requests.
     pub fn try_get(&self, target: &str) -> Option<Reply> {
         self.run(async {
             let mut sender = self.sender.clone().ready().await.ok()?;

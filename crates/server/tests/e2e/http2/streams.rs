@@ -362,7 +362,8 @@ fn bytes_between(site: &Site, heads: [Vec<u8>; 2]) -> usize {
     bytes_between_with(site, heads, [b"", b""])
 }
 
-/// As [`bytes_between`], with further frames before and behind the head of the second request.
+/// Counts the bytes like [`bytes_between`], with further frames before and behind the head of the
+/// second request.
 fn bytes_between_with(
     site: &Site,
     [first, second]: [Vec<u8>; 2],

@@ -175,8 +175,9 @@ impl Http3 {
         self.try_ask(method, target, fields, body).expect("a response")
     }
 
-    /// As [`get`](Http3::get), on a new connection if the present one takes no more requests. A
-    /// request that was begun there must be answered. Returns whether there was a new connection.
+    /// Asks for a page like [`get`](Http3::get), on a new connection if the present one takes no
+    /// more requests. A request that was begun there must be answered. Returns whether there was a
+    /// new connection.
     pub fn ask_again(&mut self, target: &str) -> (Reply, bool) {
         let begun = self.run(async { self.begin_get(target).await });
         if let Ok(stream) = begun {
@@ -191,7 +192,7 @@ impl Http3 {
         (self.get(target), true)
     }
 
-    /// As [`ask`](Http3::ask), for a connection that may have ended.
+    /// Sends a request like [`ask`](Http3::ask), on a connection that may have ended.
     pub fn try_ask(
         &self,
         method: &str,

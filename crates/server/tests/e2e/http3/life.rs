@@ -66,7 +66,7 @@ fn a_client_moves() {
     assert_eq!(client.get("/a.txt").text(), "hello");
 }
 
-/// Whoever knows a connection can send its packets from any address.
+/// A client can send the packets of its connection from any address.
 #[test]
 fn a_client_gains_and_loses_nothing_by_another_address() {
     let rules = "<Files home.txt>\nRequire ip 127.0.0.2\n</Files>\n\

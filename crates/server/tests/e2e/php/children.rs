@@ -173,7 +173,7 @@ fn a_child_leaves_the_uploaded_files_to_its_parent() {
     assert_eq!(reply.text(), "content");
 }
 
-/// As with Apache's module, scripts have no `pcntl` unless the site turns it on.
+/// The rule of Apache's module: scripts have no `pcntl` unless the site turns it on.
 #[test]
 fn pcntl_is_there_only_where_the_site_turns_it_on() {
     if !has_php() {

@@ -161,7 +161,7 @@ fn a_failing_release_does_not_lead_back_to_one_that_has_failed_a_few_times() {
     let front = server.front();
     deploy(&folder, "2");
     wait_until("the release is served", || !front.lives());
-    // Too few for a judgement. What follows is in another generation: the next release waits.
+    // Too few for a judgement. The next requests are in another generation: the next release waits.
     for _ in 0..3 {
         assert_eq!(server.get("/").status, 500);
     }

@@ -32,7 +32,8 @@ impl Channel {
         Some(Channel { tls, socket })
     }
 
-    /// As [`open`](Channel::open), and begins HTTP/2 with these windows for streams.
+    /// Opens a channel like [`open`](Channel::open), and begins HTTP/2 with these windows for
+    /// streams.
     pub fn http2(target: &Target, window: u32, over: &AtomicBool) -> Option<Channel> {
         let mut channel = Channel::open(target, "h2", "a.example")?;
         let [a, b, c, d] = window.to_be_bytes();

@@ -61,7 +61,7 @@ fn reload(site: &Site, prepare: impl Fn()) -> Value {
     replace(site, SIGHUP, prepare)
 }
 
-/// As [`reload`], with the signal that makes a new generation.
+/// Makes a new generation like [`reload`], by this signal.
 fn replace(site: &Site, signal: i32, prepare: impl Fn()) -> Value {
     let mut warmup = Value::Null;
     wait_until("a new generation has the time for its scripts", || {

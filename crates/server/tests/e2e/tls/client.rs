@@ -213,18 +213,19 @@ impl TlsClient {
         TlsClient::with_chain(authority, own, Vec::new())
     }
 
-    /// As [`showing`](TlsClient::showing), with the versions of `trust`.
+    /// A client like that of [`showing`](TlsClient::showing), with the versions of `trust`.
     pub fn showing_as(authority: &Authority, own: &Certified, trust: Trust) -> TlsClient {
         TlsClient::with_versions(authority, own, Vec::new(), versions(trust))
     }
 
-    /// As [`showing`](TlsClient::showing), with the authority's certificate behind its own.
+    /// A client like that of [`showing`](TlsClient::showing), with the authority's certificate
+    /// behind its own.
     pub fn showing_chain(authority: &Authority, own: &Certified) -> TlsClient {
         TlsClient::with_chain(authority, own, vec![authority.issuer.der().clone()])
     }
 
-    /// As [`showing`](TlsClient::showing), with the authority's certificate behind its own, that
-    /// many times.
+    /// A client like that of [`showing`](TlsClient::showing), with the authority's certificate
+    /// behind its own, that many times.
     pub fn showing_often(authority: &Authority, own: &Certified, times: usize) -> TlsClient {
         TlsClient::with_chain(authority, own, vec![authority.issuer.der().clone(); times])
     }

@@ -93,7 +93,7 @@ impl Members {
         self.site.try_status(more).unwrap()
     }
 
-    /// Why the site is closed; empty if it is open.
+    /// The reason why the site is closed. Empty: it is open.
     fn why(&self) -> String {
         let status: Value = serde_json::from_str(&self.status(&["--json"])).unwrap();
         let mut sites = status["sites"].as_array().unwrap().iter();

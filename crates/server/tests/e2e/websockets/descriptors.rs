@@ -19,7 +19,7 @@ struct Sites {
     _folder: Folder,
 }
 
-/// What the log says where a site has too many connections.
+/// The log's words about a site with too many connections.
 const REFUSED: &str = "it is not asked: the site has as many connections to its upstreams as its \
                        share of the limit of open files";
 

@@ -300,7 +300,7 @@ fn a_pool_that_does_not_start_keeps_no_other_site_from_serving() {
     sites.server.stop();
 }
 
-/// As above, while the site is served: PHP does not start anew.
+/// The same fault while the site is served: PHP does not start anew.
 #[test]
 fn a_pool_that_does_not_start_again_keeps_no_other_site_from_a_reload() {
     if !can_run() {

@@ -1,8 +1,9 @@
 /*
  * Makes system calls in a thread of another process: inject TID < calls > results
  *
- * Each line has a number and up to six arguments: numbers, s:TEXT for an address with that text, x:HEX for one with
- * those bytes, $ for the result of the call before. Each result has a line of its own.
+ * Each line has a number and up to six arguments: numbers, s:TEXT for an address with that text,
+ * x:HEX for one with those bytes, $ for the result of the call before. Each result has a line of
+ * its own.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -69,7 +70,8 @@ int main(int count, char **arguments)
     while (fgets(line, sizeof line, stdin)) {
         unsigned long values[7] = {0}, room = before.rsp - 16384;
         int number = 0;
-        for (char *word = strtok(line, " \n"); word && number < 7; word = strtok(NULL, " \n"), number++) {
+        for (char *word = strtok(line, " \n"); word && number < 7;
+                word = strtok(NULL, " \n"), number++) {
             char bytes[1024] = {0};
             size_t length = 0;
             if (word[0] == 's') {

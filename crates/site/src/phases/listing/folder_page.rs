@@ -16,53 +16,53 @@ pub(super) struct FolderPage<'l> {
     /// The path of the URL, decoded, with a slash at its end.
     pub(super) path: &'l [u8],
     pub(super) entries: Vec<FolderEntry>,
-    pub(super) order: Order,
+    pub(super) order: EntryOrder,
 }
 
 /// The order of the entries. Folders always come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Order {
-    column: Column,
+pub(super) struct EntryOrder {
+    column: EntryColumn,
     is_descending: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Column {
+enum EntryColumn {
     Name,
     Modified,
     Size,
 }
 
-impl Column {
-    const ALL: [Column; 3] = [Column::Name, Column::Modified, Column::Size];
+impl EntryColumn {
+    const ALL: [EntryColumn; 3] = [EntryColumn::Name, EntryColumn::Modified, EntryColumn::Size];
 
     fn key(self) -> &'static str {
         match self {
-            Column::Name => "name",
-            Column::Modified => "modified",
-            Column::Size => "size",
+            EntryColumn::Name => "name",
+            EntryColumn::Modified => "modified",
+            EntryColumn::Size => "size",
         }
     }
 
     fn title(self) -> &'static str {
         match self {
-            Column::Name => "Name",
-            Column::Modified => "Modified",
-            Column::Size => "Size",
+            EntryColumn::Name => "Name",
+            EntryColumn::Modified => "Modified",
+            EntryColumn::Size => "Size",
         }
     }
 }
 
-impl Order {
-    /// Returns the order that a query such as `sort=size&order=desc` asks for. Arguments that cannot
-    /// be read are ignored.
-    pub(super) fn of(query: Option<&[u8]>) -> Order {
+impl EntryOrder {
+    /// Returns the order that a query such as `sort=size&order=desc` asks for. Arguments that
+    /// cannot be read are ignored.
+    pub(super) fn of(query: Option<&[u8]>) -> EntryOrder {
         let arguments = || query.unwrap_or_default().split(|&byte| byte == b'&');
         let value = |name: &[u8]| arguments().find_map(|argument| argument.strip_prefix(name));
         let sort = value(b"sort=").unwrap_or_default();
-        let column = Column::ALL.into_iter().find(|column| column.key().as_bytes() == sort);
-        Order {
-            column: column.unwrap_or(Column::Name),
+        let column = EntryColumn::ALL.into_iter().find(|column| column.key().as_bytes() == sort);
+        EntryOrder {
+            column: column.unwrap_or(EntryColumn::Name),
             is_descending: value(b"order=") == Some(b"desc"),
         }
     }
@@ -73,11 +73,11 @@ impl Order {
             folded(one).cmp(&folded(two)).then_with(|| one.name.cmp(&two.name))
         };
         let by_column = match self.column {
-            Column::Name => by_name(),
-            Column::Modified => one.modified.cmp(&two.modified),
+            EntryColumn::Name => by_name(),
+            EntryColumn::Modified => one.modified.cmp(&two.modified),
             // The size of a folder says nothing about its content.
-            Column::Size if one.is_directory => Ordering::Equal,
-            Column::Size => one.size.cmp(&two.size),
+            EntryColumn::Size if one.is_directory => Ordering::Equal,
+            EntryColumn::Size => one.size.cmp(&two.size),
         };
         let directed = if self.is_descending {
             by_column.reverse()
@@ -171,13 +171,13 @@ impl FolderPage<'_> {
     /// The heads of the columns. The head of the present order reverses it; dates and sizes begin
     /// with the greatest.
     fn heads(&self) -> String {
-        let Order { column: present, is_descending } = self.order;
-        let head = |column: Column| {
+        let EntryOrder { column: present, is_descending } = self.order;
+        let head = |column: EntryColumn| {
             let is_present = column == present;
             let reverses = if is_present {
                 !is_descending
             } else {
-                column != Column::Name
+                column != EntryColumn::Name
             };
             let (sorted, arrow) = match (is_present, is_descending) {
                 (false, _) => ("", ""),
@@ -192,7 +192,7 @@ impl FolderPage<'_> {
                 column.title(),
             )
         };
-        Column::ALL.map(head).concat()
+        EntryColumn::ALL.map(head).concat()
     }
 
     fn summary(&self) -> String {
@@ -354,7 +354,7 @@ mod tests {
             entry("c.txt", 9, 20),
             entry("y/", 1, 40),
         ];
-        let order = Order::of(Some(query.as_bytes()));
+        let order = EntryOrder::of(Some(query.as_bytes()));
         let folder = FolderPage { path: b"/", entries, order }.sorted();
         let names = folder.entries.iter().map(|entry| String::from_utf8_lossy(&entry.name));
         names.collect::<Vec<_>>().join(" ")
@@ -400,7 +400,7 @@ mod tests {
         let folder = |path| FolderPage {
             path,
             entries: vec![entry(evil, 1, 0)],
-            order: Order::of(None),
+            order: EntryOrder::of(None),
         };
         let page = String::from_utf8(folder(b"/<b>&\"/").html()).unwrap();
         assert!(!page.contains("<script>") && !page.contains("<b>&\""), "{page}");

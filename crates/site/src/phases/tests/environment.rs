@@ -70,13 +70,10 @@ fn told(tree: &mut Tree, target: &str, fields: &str) -> BTreeMap<String, String>
     let request = request("GET", target, fields);
     let mut all = BTreeMap::new();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let mut count = 0;
     let ruled = resolved.ruled.as_deref();
-    let added = crate::server_variables(&client(&request), script, ruled, &mut |name, value| {
-        count += 1;
+    crate::server_variables(&client(&request), script, ruled, &mut |name, value| {
         assert!(all.insert(text(name), text(value)).is_none(), "{} twice", text(name));
     });
-    assert!(added < count);
     all
 }
 

@@ -237,8 +237,8 @@ fn the_work_of_a_list_grows_with_its_lines_or_is_too_much() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// As above, with the default budget and as many lines as fit into a file. Run it alone, and with
-/// `--release`.
+/// Makes the same lists with the default budget and as many lines as fit into a file. Run it alone,
+/// and with `--release`.
 #[test]
 #[ignore = "looks at the time"]
 fn a_list_takes_seconds_at_most() {

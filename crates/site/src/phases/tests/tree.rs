@@ -10,15 +10,15 @@ use std::sync::Arc;
 
 use howdah_config::{Config, RootTemplate, SiteSettings};
 use howdah_htaccess::Unrepeatable;
-use howdah_htaccess::host::{Host, PasswordVerdict, Probe, ProbeKind};
+use howdah_htaccess::host::{DirectiveHost, PasswordVerdict, Probe, ProbeKind};
 use howdah_htaccess::{ClientRequest, compile};
 use howdah_http::{Method, Request, Status};
 
-use crate::documents::{DocumentHost, DocumentLook, FileHandle, PathKind};
+use crate::documents::{DocumentLook, FileHandle, PathKind, SiteHost};
 use crate::path::{DocumentPath, Scratch};
 use crate::resolution::{Resolution, Resolved};
 use crate::resolution_cache::ResolutionCache;
-use crate::ruled::Ruled;
+use crate::ruled_request::RuledRequest;
 use crate::rules::{MergedCopies, Rules};
 use crate::sites::{Site, Sites};
 
@@ -201,7 +201,7 @@ impl Tree {
 
 impl Tree {
     /// Resolves an error that occurs after `target` was resolved.
-    pub fn later(&mut self, target: &str, ruled: Option<Rc<Ruled>>, status: u16) -> String {
+    pub fn later(&mut self, target: &str, ruled: Option<Rc<RuledRequest>>, status: u16) -> String {
         let request = Request {
             target: target.as_bytes().to_vec(),
             ..Request::default()
@@ -238,7 +238,7 @@ pub fn client(request: &Request) -> ClientRequest<'_> {
     )
 }
 
-impl DocumentHost for Tree {
+impl SiteHost for Tree {
     fn epoch(&self) -> Option<u64> {
         Some(self.epoch)
     }
@@ -275,7 +275,7 @@ impl DocumentHost for Tree {
     }
 }
 
-impl Host for Tree {
+impl DirectiveHost for Tree {
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
         self.asked += 1;
         let path = std::str::from_utf8(path).ok()?.strip_prefix(ROOT)?.trim_matches('/');

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::Host;
-use crate::documents::{DocumentHost, PathKind};
+use crate::DirectiveHost;
+use crate::documents::{PathKind, SiteHost};
 use crate::path::DocumentPath;
 use crate::resolution::Resolution;
 
@@ -29,9 +29,9 @@ impl FileSystem {
     }
 }
 
-impl Host for FileSystem {}
+impl DirectiveHost for FileSystem {}
 
-impl DocumentHost for FileSystem {
+impl SiteHost for FileSystem {
     fn kind(&mut self, path: &DocumentPath) -> PathKind {
         self.asked += 1;
         let name = String::from_utf8_lossy(path.absolute_bytes());

@@ -6,7 +6,7 @@ use super::{NONCE_LENGTH, NONCE_TIME_LENGTH};
 use crate::language::is_space;
 
 /// The credentials of a request.
-pub(super) enum Sent {
+pub(super) enum SentCredentials {
     Nothing,
     OtherScheme,
     /// A parameter that must be there is not.
@@ -32,17 +32,18 @@ pub(super) struct DigestResponse {
 impl DigestResponse {
     /// Returns what the request as it came has: internal redirects are authenticated by the
     /// client's own URL.
-    pub(super) fn of(request: &Request) -> Sent {
+    pub(super) fn of(request: &Request) -> SentCredentials {
         let Some(field) = request.fields.value(b"Authorization") else {
-            return Sent::Nothing;
+            return SentCredentials::Nothing;
         };
         let end = field.iter().position(|byte| is_space(*byte)).unwrap_or(field.len());
         let (scheme, parameters) = field.split_at(end);
         if !scheme.eq_ignore_ascii_case(b"digest") {
-            return Sent::OtherScheme;
+            return SentCredentials::OtherScheme;
         }
         let response = DigestResponse::parse(parameters).filter(DigestResponse::has_right_lengths);
-        response.map_or(Sent::Invalid, |response| Sent::Valid(Box::new(response)))
+        response
+            .map_or(SentCredentials::Invalid, |response| SentCredentials::Valid(Box::new(response)))
     }
 
     fn parse(parameters: &[u8]) -> Option<DigestResponse> {

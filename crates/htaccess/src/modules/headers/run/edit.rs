@@ -82,7 +82,7 @@ fn replace(
     Ok(out)
 }
 
-/// The matches that are replaced in one value at most.
+/// The matches that are replaced in one value at most. Further ones stay as they are.
 const MOST_REPLACEMENTS: usize = 1000;
 
 /// A value longer than this is not edited further.

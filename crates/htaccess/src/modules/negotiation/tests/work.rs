@@ -3,7 +3,7 @@
 use super::{base, choose, found, request, settings, transaction};
 use crate::WorkBudget;
 use crate::evaluation_context::EvaluationContext;
-use crate::host::{Host, Probe, ProbeKind};
+use crate::host::{DirectiveHost, Probe, ProbeKind};
 use howdah_http::Status;
 
 /// A folder that counts the files that are looked at.
@@ -13,12 +13,12 @@ struct CountedFolder {
 }
 
 impl EvaluationContext for CountedFolder {
-    fn host(&mut self) -> &mut dyn Host {
+    fn host(&mut self) -> &mut dyn DirectiveHost {
         self
     }
 }
 
-impl Host for CountedFolder {
+impl DirectiveHost for CountedFolder {
     fn probe(&mut self, _path: &[u8]) -> Option<Probe> {
         self.probes += 1;
         Some(Probe {

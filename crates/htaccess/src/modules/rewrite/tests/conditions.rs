@@ -220,7 +220,7 @@ fn captures() {
         ("RewriteCond $1 ^(x)$\nRewriteRule ^(.)y$ /%1", "/xy", "internal /x"),
         ("RewriteRule !^(n) /$1y", "/x", "internal /y"),
         ("RewriteRule ^(x)(n)? /$1$2y", "/x", "internal /xy"),
-        // What a negated condition or a failed expression finds is none.
+        // A negated condition and a failed expression have no captures.
         (
             "RewriteCond a (.)\nRewriteCond b !(.) [OR]\nRewriteCond c =c\nRewriteRule ^ /%1",
             "/x",

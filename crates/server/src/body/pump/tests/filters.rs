@@ -115,7 +115,7 @@ fn responses_with_filters_take_turns() {
         .expect("an event loop");
     let send_one = async || {
         let mut sink = Slow::new(100_000, 2);
-        let mut response = response(Body::whole(content.clone().into()), &filters);
+        let mut response = response(ResponseBody::whole(content.clone().into()), &filters);
         let (held, place) = (held(&clients), place(&turns, &crew, &clients));
         let (_, result) = send(&mut response, None, &limits, held, place, &mut sink).await;
         assert!(result.is_ok() && sink.is_finished, "{result:?}");
@@ -146,7 +146,7 @@ fn responses_with_filters_take_turns() {
 #[test]
 fn content_is_compressed_no_further_for_a_client_that_is_gone() {
     // Zeros become so short that nothing is sent before the end.
-    let mut response = response(Body::whole(vec![0; 4 << 20].into()), &[Filter::Deflate]);
+    let mut response = response(ResponseBody::whole(vec![0; 4 << 20].into()), &[Filter::Deflate]);
     let sink = Slow { is_broken: true, ..Slow::new(1 << 20, 0) };
     let pumped = pump_to(sink, &mut response, None);
     assert!(matches!(pumped.result, Err(PumpError::Client(_))), "{:?}", pumped.result);
@@ -205,7 +205,7 @@ fn memory_of_filters_counts_for_a_client_that_is_gone_until_the_crew_has_freed_i
         let filters = [Filter::Substitute(Arc::new(long))];
         runtime.block_on(async {
             let place = place(&turns, &crew, &clients);
-            let mut response = response(Body::whole(vec![b'x'; 100_000].into()), &filters);
+            let mut response = response(ResponseBody::whole(vec![b'x'; 100_000].into()), &filters);
             let mut sink = Slow::new(1 << 20, 0);
             let mut buffer = Vec::new();
             let work = async {

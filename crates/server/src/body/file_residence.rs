@@ -8,28 +8,28 @@ use std::task::{Context, Poll, ready};
 
 use super::spool::SpoolLimits;
 use super::storage::StorageCall;
-use crate::net::Piece;
+use crate::net::ContentPiece;
 
 /// The known place of a response's content.
-pub(super) struct Residence<'l> {
+pub(super) struct FileResidence<'l> {
     limits: &'l SpoolLimits,
     /// The bytes of the file that are in memory, or will be when `fetch` has ended.
     known: Range<u64>,
     fetch: Option<StorageCall<()>>,
 }
 
-impl<'l> Residence<'l> {
-    pub(super) fn new(limits: &'l SpoolLimits) -> Residence<'l> {
-        Residence { limits, known: 0..0, fetch: None }
+impl<'l> FileResidence<'l> {
+    pub(super) fn new(limits: &'l SpoolLimits) -> FileResidence<'l> {
+        FileResidence { limits, known: 0..0, fetch: None }
     }
 
     /// Returns the number of the piece's first bytes that can be taken without waiting for the
     /// disk, at least 1 unless the piece is empty. Pending: they are being read.
     #[inline]
-    pub(super) fn poll(&mut self, piece: Piece<'_>, context: &mut Context<'_>) -> Poll<u64> {
+    pub(super) fn poll(&mut self, piece: ContentPiece<'_>, context: &mut Context<'_>) -> Poll<u64> {
         let length = piece.length();
         match piece {
-            Piece::Document { offset, .. } if length > 0 => {
+            ContentPiece::Document { offset, .. } if length > 0 => {
                 if self.fetch.is_some() || !self.known.contains(&offset) {
                     ready!(self.poll_cold(piece, context));
                 }
@@ -39,8 +39,8 @@ impl<'l> Residence<'l> {
         }
     }
 
-    fn poll_cold(&mut self, piece: Piece<'_>, context: &mut Context<'_>) -> Poll<()> {
-        let Piece::Document { file, offset, length } = piece else {
+    fn poll_cold(&mut self, piece: ContentPiece<'_>, context: &mut Context<'_>) -> Poll<()> {
+        let ContentPiece::Document { file, offset, length } = piece else {
             return Poll::Ready(());
         };
         if self.fetch.is_none() {

@@ -16,11 +16,11 @@ use std::io;
 
 use howdah_sys::open::Lookup;
 
-use crate::locate::Obstacle;
+use crate::locate::PathObstacle;
 
 /// The way the disk is asked, and whether it would have had to be waited for.
 #[derive(Debug)]
-pub(crate) struct Disk {
+pub(crate) struct DiskAccess {
     lookup: Lookup,
     is_cold: Cell<bool>,
     /// Steps along links that may be taken yet.
@@ -28,10 +28,10 @@ pub(crate) struct Disk {
     has_too_many_links: Cell<bool>,
 }
 
-impl Disk {
+impl DiskAccess {
     /// A disk that is waited for.
-    pub(crate) fn waiting() -> Disk {
-        Disk {
+    pub(crate) fn waiting() -> DiskAccess {
+        DiskAccess {
             lookup: Lookup::Full,
             is_cold: Cell::new(false),
             steps: Cell::new(u64::MAX),
@@ -60,8 +60,8 @@ impl Disk {
     /// Counts steps along links.
     ///
     /// # Errors
-    /// [`Postponed`](Obstacle::Postponed) where they are too many, which is noted.
-    pub(crate) fn take_steps(&self, steps: u64) -> Result<(), Obstacle> {
+    /// [`Postponed`](PathObstacle::Postponed) where they are too many, which is noted.
+    pub(crate) fn take_steps(&self, steps: u64) -> Result<(), PathObstacle> {
         match self.steps.get().checked_sub(steps) {
             Some(left) if !self.has_too_many_links.get() => {
                 self.steps.set(left);
@@ -69,7 +69,7 @@ impl Disk {
             }
             _ => {
                 self.has_too_many_links.set(true);
-                Err(Obstacle::Postponed)
+                Err(PathObstacle::Postponed)
             }
         }
     }
@@ -83,8 +83,8 @@ impl Disk {
     /// Counts names that were read of a folder.
     ///
     /// # Errors
-    /// As [`take_steps`](Disk::take_steps).
-    pub(crate) fn take_names(&self, names: usize) -> Result<(), Obstacle> {
+    /// The errors of [`take_steps`](DiskAccess::take_steps).
+    pub(crate) fn take_names(&self, names: usize) -> Result<(), PathObstacle> {
         self.take_steps((names as u64).div_ceil(NAMES_IN_A_STEP))
     }
 
@@ -92,7 +92,7 @@ impl Disk {
     ///
     /// # Errors
     /// As [`take_steps`](Disk::take_steps).
-    pub(crate) fn take_copies(&self, entries: usize) -> Result<(), Obstacle> {
+    pub(crate) fn take_copies(&self, entries: usize) -> Result<(), PathObstacle> {
         self.take_steps((entries as u64).div_ceil(COPIES_IN_A_STEP))
     }
 
@@ -107,14 +107,14 @@ impl Disk {
         self.has_too_many_links.take()
     }
 
-    /// Returns what an error of asking means. [`Postponed`](Obstacle::Postponed) where the disk
+    /// Returns what an error of asking means. [`Postponed`](PathObstacle::Postponed) where the disk
     /// would have had to be waited for, which is noted.
-    pub(crate) fn obstacle(&self, error: io::Error) -> Obstacle {
+    pub(crate) fn obstacle(&self, error: io::Error) -> PathObstacle {
         if self.lookup == Lookup::Cached && error.kind() == io::ErrorKind::WouldBlock {
             self.is_cold.set(true);
-            return Obstacle::Postponed;
+            return PathObstacle::Postponed;
         }
-        Obstacle::from(error)
+        PathObstacle::from(error)
     }
 }
 

@@ -1,7 +1,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::super::connection::ConnectionPlace;
+use super::super::connection::UpstreamPlace;
 use super::super::upload::ForwardedRequest;
 use super::*;
 use crate::body::{Duplex, ReceivedContent};
@@ -10,7 +10,7 @@ use crate::budget::{Budget, BudgetUnit};
 impl Duplex for tokio::io::Join<io::Cursor<Vec<u8>>, tokio::io::Sink> {}
 
 /// Reads a response. Returns its status and content, or the failure.
-fn read(response: &str, expected: Expected) -> String {
+fn read(response: &str, expected: ExpectedContent) -> String {
     let mut read = read_in_pieces(response, expected);
     while let Some((start, end)) = read.find('[').zip(read.find(']')) {
         read.replace_range(start..=end, "");
@@ -18,15 +18,15 @@ fn read(response: &str, expected: Expected) -> String {
     read
 }
 
-/// As [`read`]. The number of pieces in brackets follows the content.
-fn read_in_pieces(response: &str, expected: Expected) -> String {
+/// Reads a response like [`read`]. The number of pieces in brackets follows the content.
+fn read_in_pieces(response: &str, expected: ExpectedContent) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let response = io::Cursor::new(response.as_bytes().to_vec());
         let places = Arc::new(Budget::of_descriptors(BudgetUnit::Connections, 1, &[true]));
         let connection = UpstreamConnection {
             stream: Box::new(tokio::io::join(response, tokio::io::sink())),
-            place: ConnectionPlace::take(&places, 0).unwrap(),
+            place: UpstreamPlace::take(&places, 0).unwrap(),
         };
         let request = ForwardedRequest {
             head: Vec::new(),
@@ -35,7 +35,8 @@ fn read_in_pieces(response: &str, expected: Expected) -> String {
             expected,
         };
         let upload = Upload::new(Rc::new(request));
-        let mut reply = Reply::new(String::new(), connection, upload, Duration::from_secs(5), None);
+        let mut reply =
+            UpstreamResponse::new(String::new(), connection, upload, Duration::from_secs(5), None);
         let mut interim = String::new();
         let head = loop {
             match reply.read_head(expected).await {
@@ -81,11 +82,11 @@ fn chunks_that_come_together_are_one_piece() {
     for (end, expected) in [
         ("0\r\n\r\n", format!("200 : {content}[1]")),
         ("3\r\nabc\r\n0\r\nT: u\r\n\r\n", format!("200 : {content}abc[1]")),
-        // What came before the mistake is sent.
+        // The content before the mistake is sent.
         ("z", format!("200 : {content}[1] (its response is malformed: ")),
         ("", format!("200 : {content}[1] (it closed the connection")),
     ] {
-        let read = read_in_pieces(&format!("{head}{chunks}{end}"), Expected::Content);
+        let read = read_in_pieces(&format!("{head}{chunks}{end}"), ExpectedContent::Content);
         assert!(read.starts_with(&expected), "{end:?}: {read}");
     }
 }
@@ -139,20 +140,20 @@ fn responses() {
         ("", "502"),
     ];
     for (response, expected) in rows {
-        assert_eq!(read(response, Expected::Content), expected, "{response:?}");
+        assert_eq!(read(response, ExpectedContent::Content), expected, "{response:?}");
     }
     assert_eq!(
-        read("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", Expected::NoContent),
+        read("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", ExpectedContent::NoContent),
         "200 Content-Length: "
     );
     let long =
         format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "b".repeat(2 * HEAD_LIMITS.fields_total));
-    assert_eq!(read(&long, Expected::Content), "502");
+    assert_eq!(read(&long, ExpectedContent::Content), "502");
     let lines =
         format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(HEAD_LIMITS.field_count + 1));
-    assert_eq!(read(&lines, Expected::Content), "502");
+    assert_eq!(read(&lines, ExpectedContent::Content), "502");
     let interim = "HTTP/1.1 100 Continue\r\n\r\n".repeat(MOST_INTERIM + 1);
-    assert_eq!(read(&interim, Expected::Content), "502");
+    assert_eq!(read(&interim, ExpectedContent::Content), "502");
     let interim = "HTTP/1.1 103 Early\r\n\r\n".repeat(MOST_INTERIM + 1);
-    assert_eq!(read(&interim, Expected::Content), "502");
+    assert_eq!(read(&interim, ExpectedContent::Content), "502");
 }

@@ -18,8 +18,8 @@ use super::connection::UpstreamConnection;
 use super::kept::ConnectionHome;
 use super::upload::{Upload, UploadError};
 use crate::body::{AvailableContent, BodySource, SourceError, Trailers, Tunnel};
-use crate::budget::NoRoom;
-use crate::net::{Buffer, Piece};
+use crate::budget::BudgetUsedUp;
+use crate::net::{ContentPiece, ReceiveBuffer};
 
 /// The most bytes of a response's field lines, and the most lines. Beyond: 502. The same limits
 /// hold for the fields behind chunked content. The content has none.
@@ -30,7 +30,8 @@ const HEAD_LIMITS: Limits = Limits {
     field_count: 200,
     body: 0,
 };
-/// The most interim responses before the final one.
+/// The most interim responses before the final one. A response with more is malformed, and the
+/// client gets 502.
 const MOST_INTERIM: usize = 16;
 
 /// The reasons why an upstream failed.
@@ -43,7 +44,7 @@ pub(super) enum UpstreamFailure {
     /// The connection could not be made a moment ago, and is not tried.
     Resting,
     /// No connection may be made.
-    NoRoom(NoRoom),
+    NoRoom(BudgetUsedUp),
     /// TLS could not be begun. The text says why and what to do.
     Handshake(String),
     /// The connection broke.
@@ -119,7 +120,7 @@ fn refused(refusal: Refusal) -> UpstreamFailure {
 
 /// The content that may follow the head of a response, by its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Expected {
+pub(super) enum ExpectedContent {
     Content,
     /// The request was a HEAD: the content's length is in the head alone.
     NoContent,
@@ -128,7 +129,7 @@ pub(super) enum Expected {
 }
 
 /// A response that is being received.
-pub(super) struct Reply {
+pub(super) struct UpstreamResponse {
     /// The upstream's name, for the log.
     name: String,
     /// `None` after the end of a response whose connection is kept.
@@ -137,14 +138,14 @@ pub(super) struct Reply {
     upload: Option<Upload>,
     /// The destination of the connection at the end of the response; `None`: it is closed.
     home: Option<ConnectionHome>,
-    input: Buffer,
+    input: ReceiveBuffer,
     /// Something was received.
     has_begun: bool,
     /// Interim responses so far.
     interim: usize,
     /// Bytes of content at the beginning of `input`, and bytes of framing behind them.
     ready: (usize, usize),
-    left: Left,
+    left: UnreceivedContent,
     /// The reason why nothing follows the content in `ready`.
     failure: Option<UpstreamFailure>,
     /// The fields behind the content go here; `None` where nobody wants them.
@@ -158,35 +159,37 @@ pub(super) struct Reply {
 
 /// The part of a response's content that was not received yet.
 #[derive(Debug)]
-enum Left {
+enum UnreceivedContent {
     Length(u64),
     Chunks(Box<ChunkedDecoder>),
     /// Everything up to the connection's end.
     All,
 }
 
-impl Left {
+impl UnreceivedContent {
     /// The content that a head announces (RFC 9112 §6.3).
-    fn of(framing: Framing) -> Left {
+    fn of(framing: Framing) -> UnreceivedContent {
         match framing {
-            Framing::None | Framing::Head(_) => Left::Length(0),
-            Framing::Length(length) => Left::Length(length),
-            Framing::Chunked => Left::Chunks(Box::new(ChunkedDecoder::new(&HEAD_LIMITS))),
-            Framing::Close => Left::All,
+            Framing::None | Framing::Head(_) => UnreceivedContent::Length(0),
+            Framing::Length(length) => UnreceivedContent::Length(length),
+            Framing::Chunked => {
+                UnreceivedContent::Chunks(Box::new(ChunkedDecoder::new(&HEAD_LIMITS)))
+            }
+            Framing::Close => UnreceivedContent::All,
         }
     }
 }
 
-impl fmt::Debug for Reply {
+impl fmt::Debug for UpstreamResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reply")
+        f.debug_struct("UpstreamResponse")
             .field("name", &self.name)
             .field("left", &self.left)
             .finish_non_exhaustive()
     }
 }
 
-impl Reply {
+impl UpstreamResponse {
     /// Returns the response to what `upload` sends over `connection`, which `home` takes back.
     pub(super) fn new(
         name: String,
@@ -194,17 +197,17 @@ impl Reply {
         upload: Upload,
         patience: Duration,
         home: Option<ConnectionHome>,
-    ) -> Reply {
-        Reply {
+    ) -> UpstreamResponse {
+        UpstreamResponse {
             name,
             connection: Some(connection),
             upload: Some(upload),
             home,
-            input: Buffer::default(),
+            input: ReceiveBuffer::default(),
             has_begun: false,
             interim: 0,
             ready: (0, 0),
-            left: Left::All,
+            left: UnreceivedContent::All,
             failure: None,
             trailers: None,
             is_head: false,
@@ -268,11 +271,15 @@ impl Reply {
     /// Sends the request and reads the next head: that of an interim response for the client, or
     /// the final one, after which the content follows. A 100 (Continue) is skipped: no upstream is
     /// asked for one.
+    ///
+    /// # Errors
+    /// The upstream closes the connection, is silent for too long, or sends a malformed head or too
+    /// many interim ones.
     pub(super) async fn read_head(
         &mut self,
-        expected: Expected,
+        expected: ExpectedContent,
     ) -> Result<ResponseHead, UpstreamFailure> {
-        self.is_head = expected == Expected::NoContent;
+        self.is_head = expected == ExpectedContent::NoContent;
         let method = match self.is_head {
             true => Method::Head,
             false => Method::Get,
@@ -302,13 +309,13 @@ impl Reply {
             self.input.consume(head_length);
             seen = 0;
             if head.status == Status::SWITCHING_PROTOCOLS
-                && expected == Expected::Switch
+                && expected == ExpectedContent::Switch
                 && upgrade.is_some_and(|protocols| names_websocket(&protocols))
             {
                 return Ok(head);
             }
             if !head.status.is_informational() {
-                self.left = Left::of(framing);
+                self.left = UnreceivedContent::of(framing);
                 if !persistent {
                     self.home = None;
                 }
@@ -330,7 +337,7 @@ impl Reply {
     /// Returns the place of the fields behind the content, which are kept from now on; `None` if
     /// the content has an end that no fields can follow.
     pub(super) fn keep_trailers(&mut self) -> Option<Trailers> {
-        let Left::Chunks(decoder) = &mut self.left else {
+        let UnreceivedContent::Chunks(decoder) = &mut self.left else {
             return None;
         };
         decoder.keep_trailers();
@@ -358,7 +365,7 @@ impl Reply {
     /// upstream that cannot count: its connection is closed. So is the connection of one that has
     /// answered without the whole request.
     fn settle(&mut self) {
-        if !matches!(self.left, Left::Length(0)) || self.ready != (0, 0) {
+        if !matches!(self.left, UnreceivedContent::Length(0)) || self.ready != (0, 0) {
             return;
         }
         let (home, upload) = (self.home.take(), self.upload.take());
@@ -371,26 +378,26 @@ impl Reply {
 
     /// Finds the next content. Afterwards `ready` is its length; 0 is the end.
     fn poll_content(&mut self, context: &mut Context<'_>) -> Poll<Result<(), UpstreamFailure>> {
-        while self.ready.0 == 0 && !matches!(self.left, Left::Length(0)) {
+        while self.ready.0 == 0 && !matches!(self.left, UnreceivedContent::Length(0)) {
             if let Some(failure) = self.failure.take() {
                 return Poll::Ready(Err(failure));
             }
             if self.input.is_empty() && ready!(self.poll_fill(context))? == 0 {
-                if !matches!(self.left, Left::All) {
+                if !matches!(self.left, UnreceivedContent::All) {
                     return Poll::Ready(Err(UpstreamFailure::Short));
                 }
-                self.left = Left::Length(0);
+                self.left = UnreceivedContent::Length(0);
                 break;
             }
             let there = self.input.bytes();
             match &mut self.left {
-                Left::All => self.ready = (there.len(), 0),
-                Left::Length(left) => {
+                UnreceivedContent::All => self.ready = (there.len(), 0),
+                UnreceivedContent::Length(left) => {
                     let length = usize::try_from(*left).unwrap_or(usize::MAX).min(there.len());
                     *left -= length as u64;
                     self.ready = (length, 0);
                 }
-                Left::Chunks(_) => self.gather(),
+                UnreceivedContent::Chunks(_) => self.gather(),
             }
         }
         self.settle();
@@ -400,7 +407,7 @@ impl Reply {
     /// Finds the content of all chunks that have come, and puts it together: an upstream that
     /// divides its content into single bytes causes no more writes than any other.
     fn gather(&mut self) {
-        let Left::Chunks(decoder) = &mut self.left else {
+        let UnreceivedContent::Chunks(decoder) = &mut self.left else {
             return;
         };
         let (mut length, mut passed) = (0, 0);
@@ -430,12 +437,12 @@ impl Reply {
             if let (Some(place), Some(fields)) = (&self.trailers, decoder.take_trailers()) {
                 place.set(fields);
             }
-            self.left = Left::Length(0);
+            self.left = UnreceivedContent::Length(0);
         }
     }
 }
 
-impl BodySource for Reply {
+impl BodySource for UpstreamResponse {
     fn poll_available(
         &mut self,
         context: &mut Context<'_>,
@@ -446,13 +453,13 @@ impl BodySource for Reply {
         }
         Poll::Ready(Ok(AvailableContent {
             bytes: self.ready.0,
-            is_last: matches!(self.left, Left::Length(0)),
+            is_last: matches!(self.left, UnreceivedContent::Length(0)),
             is_urgent: false,
         }))
     }
 
-    fn piece(&self) -> Piece<'_> {
-        Piece::Memory(&self.input.bytes()[..self.ready.0])
+    fn piece(&self) -> ContentPiece<'_> {
+        ContentPiece::Memory(&self.input.bytes()[..self.ready.0])
     }
 
     fn consume(&mut self, count: usize) {
@@ -466,8 +473,12 @@ impl BodySource for Reply {
 
     fn length(&self) -> Option<u64> {
         match self.left {
-            Left::Length(length) if !self.is_head => Some(length + self.ready.0 as u64),
-            Left::Length(_) | Left::Chunks(_) | Left::All => None,
+            UnreceivedContent::Length(length) if !self.is_head => {
+                Some(length + self.ready.0 as u64)
+            }
+            UnreceivedContent::Length(_)
+            | UnreceivedContent::Chunks(_)
+            | UnreceivedContent::All => None,
         }
     }
 

@@ -12,13 +12,13 @@ const ROOM: usize = 16 * 1024;
 
 /// A byte buffer that fills at its end and empties at its front.
 #[derive(Debug, Default)]
-pub(crate) struct Buffer {
+pub(crate) struct ReceiveBuffer {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
 }
 
-impl Buffer {
+impl ReceiveBuffer {
     /// Returns the unused bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[self.start..self.end]

@@ -6,7 +6,7 @@ use howdah_htaccess::{DirectiveSettings, RequestState};
 
 /// A request as directives have left it, for the code that answers it.
 #[derive(Clone, Debug)]
-pub struct Ruled {
+pub struct RuledRequest {
     /// The request after the last internal redirect. `state.status` is the status that a file or a
     /// script is sent with: that of the error where the file or script is an ErrorDocument.
     pub state: RequestState,
