@@ -91,7 +91,7 @@ impl DiskAccess {
     /// Counts entries of directives that are about to be merged.
     ///
     /// # Errors
-    /// As [`take_steps`](Disk::take_steps).
+    /// The steps are too many: see [`take_steps`](DiskAccess::take_steps).
     pub(crate) fn take_copies(&self, entries: usize) -> Result<(), PathObstacle> {
         self.take_steps((entries as u64).div_ceil(COPIES_IN_A_STEP))
     }

@@ -133,7 +133,7 @@ impl FileStore {
                     Some(before) if is_merged_of(before, above.rules.as_ref(), own) => {
                         Rc::clone(before)
                     }
-                    // What was merged on the way down so far is kept.
+                    // The rules of the folders above, which were merged so far, are kept.
                     _ if self.disk.take_copies(copied(above.rules.as_ref(), own)).is_err() => {
                         return RulesInForce { denied: true, ..RulesInForce::default() };
                     }

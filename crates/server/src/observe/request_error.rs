@@ -173,7 +173,7 @@ impl RequestError {
         situation.error_of_client(Culprit::Load, Some(Status::SERVICE_UNAVAILABLE), why)
     }
 
-    /// What directives have set for the request has no room beside that of others.
+    /// The variables and fields that directives have set have no room beside those of others.
     pub(crate) fn too_many_variables(
         situation: ErrorContext<'_>,
         no_room: BudgetUsedUp,

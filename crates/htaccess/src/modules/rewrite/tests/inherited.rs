@@ -6,7 +6,7 @@ use crate::mutation::Mutator;
 use crate::testing::{Nowhere, request, settings, transaction};
 use crate::{DirectiveSettings, WorkBudget};
 
-/// What an event loop may take for a request.
+/// The steps that an event loop may take for a request.
 const HERE: u64 = 200_000;
 
 /// The steps of `GET target`, and the outcome.
