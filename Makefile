@@ -16,8 +16,8 @@ MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 MAN5 := $(DESTDIR)$(PREFIX)/share/man/man5
 
 .PHONY: help serve build release lab test lint fuzz-check doc unit loom address h2spec deny \
-	sanitize miri minimum mutants attacks chaos certificates test-applications test-php deb test-packages \
-	test-container install uninstall bench clean
+	sanitize miri minimum mutants attacks chaos certificates test-applications test-php deb \
+	test-packages test-container install uninstall bench clean
 
 help:
 	@echo 'make serve     build and serve the demo at http://$(LISTEN) and https://$(LISTEN_HTTPS)'
