@@ -16,8 +16,8 @@ MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 MAN5 := $(DESTDIR)$(PREFIX)/share/man/man5
 
 .PHONY: help serve build release lab test lint fuzz-check doc unit loom address h2spec deny \
-	sanitize miri minimum mutants attacks chaos certificates test-applications test-php deb test-packages \
-	test-container install uninstall bench clean
+	sanitize miri minimum mutants attacks chaos certificates test-applications test-php deb \
+	test-packages test-container install uninstall bench clean
 
 help:
 	@echo 'make serve     build and serve the demo at http://$(LISTEN) and https://$(LISTEN_HTTPS)'
@@ -68,7 +68,9 @@ build:
 
 test:
 	@scripts/install-packages.sh build serve test
-	@scripts/install-pebble "$(TARGET)/tools" || true
+	@for program in pebble h2spec aioquic; do \
+		scripts/install-$$program "$(TARGET)/tools" & \
+	done; wait
 	@scripts/create-user.sh || true
 	@$(MAKE) --no-print-directory lint unit loom
 
@@ -110,7 +112,6 @@ TOOLS := $(TARGET)/tools
 CARGO_DENY := 0.20.2
 CARGO_MUTANTS := 27.1.0
 CARGO_DEB := 3.8.0
-H2SPEC := v2.6.0+incompatible
 HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 
 $(TOOLS)/bin/cargo-deny:
@@ -119,14 +120,12 @@ $(TOOLS)/bin/cargo-deny:
 $(TOOLS)/bin/cargo-mutants:
 	$(CARGO) install cargo-mutants --locked --version $(CARGO_MUTANTS) --root $(TOOLS)
 
-$(TOOLS)/bin/h2spec:
-	GOBIN=$(abspath $(TOOLS))/bin go install github.com/summerwind/h2spec/cmd/h2spec@$(H2SPEC)
-
 $(TOOLS)/bin/cargo-deb:
 	$(CARGO) install cargo-deb --locked --version $(CARGO_DEB) --root $(TOOLS)
 
-# The test is part of `make unit`, too, once the program is there.
-h2spec: $(TOOLS)/bin/h2spec build
+# The test is part of `make unit`, too.
+h2spec: build
+	scripts/install-h2spec "$(TOOLS)"
 	$(CARGO) test --package howdah-server --test e2e http2::programs::h2spec -- --nocapture
 
 deny: $(TOOLS)/bin/cargo-deny

@@ -70,12 +70,23 @@ pub enum ToProcess {
         id: u64,
     },
     /// A visitor asks for a name of a site whose certificates are ordered on demand.
-    Demand {
-        /// The host name.
-        name: String,
-        /// Whether the site has a folder for the name.
-        has_folder: bool,
-    },
+    Demand(Demand),
+}
+
+/// A name that a visitor asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Demand {
+    /// The host name.
+    pub name: String,
+    /// Whether the site has a folder for the name.
+    pub has_folder: bool,
+    /// The name of the site.
+    pub site: String,
+    /// The user who owns the name's folder; `None` without a folder, and if that is root, since no
+    /// customer makes such a folder.
+    pub owner: Option<u32>,
+    /// The domain that the name belongs to, see [`domain`](crate::names::domain).
+    pub domain: String,
 }
 
 /// Encodes a message as one packet.

@@ -7,6 +7,11 @@ use std::net::IpAddr;
 const RESERVED: [&str; 6] = ["local", "internal", "test", "example", "onion", "alt"];
 /// Top-level names that no authority can look up (RFC 6761).
 const NOT_IN_DNS: [&str; 2] = ["localhost", "invalid"];
+/// Second-level names of countries below which everybody registers.
+const SHARED: [&str; 17] = [
+    "ac", "co", "com", "edu", "gob", "gov", "govt", "gv", "ltd", "ne", "net", "nom", "or", "org",
+    "plc", "sch", "web",
+];
 /// RFC 1035: the longest name. No certificate is ordered for a longer one.
 const LONGEST_NAME: usize = 253;
 /// RFC 1035: the longest label. No certificate is ordered for a name with a longer one.
@@ -56,6 +61,29 @@ pub fn check(name: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
+/// Returns the domain of the customer that `name` belongs to: the name one level below `suffix`, if
+/// the server has a wildcard for it. Otherwise the domain that was registered, as far as this can
+/// be seen: two labels, or three below names such as `co.uk`.
+pub fn domain<'n>(name: &'n str, suffix: Option<&str>) -> &'n str {
+    let below = suffix.and_then(|suffix| name.strip_suffix(suffix)?.strip_suffix('.'));
+    let labels = match below {
+        // The customer's label and those of the suffix.
+        Some(below) => 1 + labels(name) - labels(below),
+        None => {
+            let mut last = name.rsplit('.');
+            let is_country = last.next().is_some_and(|top| top.len() == 2);
+            2 + usize::from(is_country && last.next().is_some_and(|word| SHARED.contains(&word)))
+        }
+    };
+    let begins = name.rmatch_indices('.').map(|(at, _)| at + 1).nth(labels - 1);
+    &name[begins.unwrap_or(0)..]
+}
+
+/// Returns the number of labels.
+fn labels(name: &str) -> usize {
+    name.split('.').count()
+}
+
 /// Returns whether `name` stands for all names one level below another.
 pub fn is_wildcard(name: &str) -> bool {
     name.starts_with("*.")
@@ -80,6 +108,28 @@ mod tests {
         {
             assert_eq!(check_public(name), Ok(()), "{name}");
             assert_eq!(check(name), Ok(()), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_belong_to_a_domain() {
+        for (name, suffix, expected) in [
+            ("shop.example.org", None, "example.org"),
+            ("a.b.shop.example.org", None, "example.org"),
+            ("example.org", None, "example.org"),
+            ("intranet", None, "intranet"),
+            ("a.shop.co.uk", None, "shop.co.uk"),
+            ("co.uk", None, "co.uk"),
+            ("a.b.shop.com.au", None, "shop.com.au"),
+            ("a.b.ab.de", None, "ab.de"),
+            ("a.co.org", None, "co.org"),
+            ("shop.example.org", Some("example.org"), "shop.example.org"),
+            ("a.b.shop.example.org", Some("example.org"), "shop.example.org"),
+            ("shop.example.org", Some("org"), "example.org"),
+            ("a.shop.example.org", Some("example.net"), "example.org"),
+            ("badexample.org", Some("example.org"), "badexample.org"),
+        ] {
+            assert_eq!(domain(name, suffix), expected, "{name} {suffix:?}");
         }
     }
 

@@ -363,6 +363,7 @@ mod tests {
             dns_hook: Vec::new(),
             names: Vec::new(),
             on_demand_per_hour: 0,
+            on_demand_sites: 0,
             ask: None,
         };
         for (name, challenges, at_once) in [

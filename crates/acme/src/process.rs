@@ -17,12 +17,13 @@ use tokio::task::LocalSet;
 use crate::ask::Permission;
 use crate::authority::Authority;
 use crate::certificate::RenewalFacts;
-use crate::demand::{Demand, DemandedNames};
+use crate::demand::DemandedNames;
 use crate::failure::OrderFailure;
-use crate::message::{self, ChallengeAnswer, ToProcess, ToSupervisor};
+use crate::message::{self, ChallengeAnswer, Demand, ToProcess, ToSupervisor};
 use crate::order::{self, WantedCertificate};
 use crate::schedule::{
-    ClockReading, HeldCertificate, RenewalWindow, Schedule, ScheduleStep, Validity,
+    Claimant, ClockReading, HeldCertificate, RenewalWindow, Schedule, ScheduleStep, UsedUp,
+    Validity,
 };
 use crate::settings::AcmeSettings;
 use crate::storage::{CertificateFolder, date};
@@ -80,7 +81,7 @@ pub(crate) enum StepResult {
     },
     /// The answer whether a name that visitors ask for may have a certificate.
     Permission {
-        name: String,
+        demand: Demand,
         result: Result<bool, String>,
     },
 }
@@ -125,7 +126,7 @@ impl Orders {
         let now = now(began);
         let seed = now.calendar ^ (u64::from(std::process::id()) << 32);
         let mut schedule = Schedule::new(&held, authorities.len(), seed, now);
-        schedule.limit_first_orders(settings.on_demand_per_hour);
+        schedule.limit_first_orders(settings.on_demand_per_hour, settings.on_demand_sites > 1);
         Orders {
             schedule,
             authorities: authorities.into_iter().map(Rc::new).collect(),
@@ -144,10 +145,10 @@ impl Orders {
     }
 
     /// Adds a name that visitors ask for, and returns its index.
-    pub(crate) fn add(&mut self, name: &str) -> usize {
+    pub(crate) fn add(&mut self, name: &str, claimant: Claimant) -> usize {
         let (state, held) = look_up(name, &self.settings, &self.storage, &self.presenter);
         self.certificates.push(state);
-        self.schedule.add(held, self.now())
+        self.schedule.add(held, claimant, self.now())
     }
 
     /// Carries out the steps of the schedule for ever.
@@ -254,7 +255,7 @@ impl Orders {
                 }
                 certificate
             }
-            StepResult::Permission { name, result } => return self.permitted(&name, result),
+            StepResult::Permission { demand, result } => return self.permitted(&demand, result),
         };
         self.tell(certificate);
     }
@@ -333,9 +334,9 @@ impl Orders {
                 let (ends, renewal) = (date(validity.not_after), date(renewal));
                 format!("{verb} {ends}, next renewal at {renewal}")
             }
-            _ if self.schedule.is_held_back(certificate, now) => format!(
-                "none yet, as many orders on demand as `on_demand_per_hour` allows have begun in \
-                 this hour; the next one may at {}",
+            _ if let Some(used_up) = self.schedule.held_back(certificate, now) => format!(
+                "none yet, {} (`on_demand_per_hour`); the next one may begin at {}",
+                words(used_up),
                 date(attempt())
             ),
             _ if state.failure.is_some() => {
@@ -351,6 +352,18 @@ impl Orders {
             let name = state.name.to_string();
             self.presenter.tell(&ToSupervisor::State { name, text, renewal: next });
         }
+    }
+}
+
+/// Returns why an order waits, as a sentence without its begin and its end.
+fn words(used_up: UsedUp) -> &'static str {
+    match used_up {
+        UsedUp::Hour => "all orders on demand of this hour have begun",
+        UsedUp::Site => "its site has had its share of the orders on demand in this hour",
+        UsedUp::Owner => {
+            "the owner of its folder has had the share of the orders on demand in this hour"
+        }
+        UsedUp::Domain => "its domain has had its share of the orders on demand in this hour",
     }
 }
 
@@ -458,9 +471,9 @@ impl ChallengePresenter {
                         let _ = sender.send(());
                     }
                 }
-                ToProcess::Demand { name, has_folder } => {
+                ToProcess::Demand(demand) => {
                     // Those beyond the bound are told again.
-                    let _ = self.demand.try_send(Demand { name, has_folder });
+                    let _ = self.demand.try_send(demand);
                 }
             }
         }

@@ -11,20 +11,25 @@
 //! Renewal times are times of the calendar. Delays are measured by a clock that only runs forward,
 //! so that a clock that is set neither stops the renewals nor makes orders follow each other.
 
+mod first_orders;
 mod random;
 #[cfg(test)]
 mod tests;
 mod validity;
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
+pub use self::first_orders::{Claimant, UsedUp};
 pub use self::validity::{ClockReading, HeldCertificate, RenewalWindow, Validity};
 
+use self::first_orders::FirstOrders;
 use self::random::Random;
 
 /// Orders under way at one authority at a time. Further ones wait.
 pub const MOST_ORDERS: usize = 4;
+/// Of these, first orders on demand: they may hang for minutes, and leave a place to the names of
+/// the configuration and to renewals.
+const MOST_ON_DEMAND: usize = MOST_ORDERS - 1;
 /// Questions for renewal information under way at a time. Further ones wait.
 const MOST_QUESTIONS: usize = 2;
 /// The longest wait between two looks at the calendar, which may be set at any time.
@@ -54,8 +59,6 @@ const LONGEST_REST: Duration = Duration::from_secs(86_400);
 /// The time for which a certificate is ordered and renewed after it was last asked for, where
 /// certificates are ordered on demand.
 const DEMAND_LASTS: Duration = Duration::from_secs(86_400);
-/// The time over which first orders on demand are counted.
-const HOUR: Duration = Duration::from_secs(3600);
 
 /// The kind of a failure, which decides what is delayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,17 +107,14 @@ pub struct Schedule {
     directories: Vec<Directory>,
     questions: usize,
     random: Random,
-    /// First orders on demand that may begin in an hour.
-    per_hour: usize,
-    /// Steady times of the first orders on demand, those of the last hour at the end.
-    first_orders: VecDeque<Duration>,
+    first_orders: FirstOrders,
 }
 
 #[derive(Debug)]
 struct Certificate {
-    /// Steady time until which the certificate is wanted, where it is ordered on demand; `None`: it
-    /// is always wanted.
-    wanted: Option<Duration>,
+    /// Where it is ordered on demand, the steady time until which the certificate is wanted, and
+    /// the parties that it belongs to. `None`: it is always wanted.
+    wanted: Option<(Duration, Claimant)>,
     held: Option<HeldCertificate>,
     /// Calendar time of the renewal, where a certificate is held.
     renewal: u64,
@@ -158,61 +158,69 @@ impl Schedule {
             directories: (0..directories).map(|_| Directory::default()).collect(),
             questions: 0,
             random,
-            per_hour: 0,
-            first_orders: VecDeque::new(),
+            first_orders: FirstOrders::default(),
         }
     }
 
     /// Sets the number of orders that may begin in an hour for names without a certificate that are
-    /// ordered on demand.
-    pub fn limit_first_orders(&mut self, per_hour: usize) {
-        self.per_hour = per_hour;
+    /// ordered on demand, and whether the names are of several sites.
+    pub fn limit_first_orders(&mut self, per_hour: usize, has_several_sites: bool) {
+        self.first_orders.per_hour = per_hour;
+        self.first_orders.has_several_sites = has_several_sites;
     }
 
     /// Adds a certificate that is ordered on demand, and returns its index. Call
     /// [`Schedule::demand`] then.
-    pub fn add(&mut self, held: Option<HeldCertificate>, now: ClockReading) -> usize {
+    pub fn add(
+        &mut self,
+        held: Option<HeldCertificate>,
+        claimant: Claimant,
+        now: ClockReading,
+    ) -> usize {
         let directories = self.directories.len();
         let mut certificate = Certificate::new(held, directories, &mut self.random, now);
-        certificate.wanted = Some(now.steady);
+        certificate.wanted = Some((now.steady, claimant));
         self.certificates.push(certificate);
         self.certificates.len() - 1
     }
 
     /// Records that a certificate that is ordered on demand is asked for.
     pub fn demand(&mut self, certificate: usize, now: ClockReading) {
-        if let Some(wanted) = &mut self.certificates[certificate].wanted {
+        if let Some((wanted, _)) = &mut self.certificates[certificate].wanted {
             *wanted = now.steady + DEMAND_LASTS;
         }
     }
 
-    /// Returns whether the certificate waits because too many orders on demand have begun in the
-    /// last hour.
-    pub fn is_held_back(&self, certificate: usize, now: ClockReading) -> bool {
+    /// Returns what was used up, where the certificate waits because too many orders on demand have
+    /// begun in the last hour.
+    pub fn held_back(&self, certificate: usize, now: ClockReading) -> Option<UsedUp> {
         let one = &self.certificates[certificate];
-        one.is_first_on_demand() && !one.is_busy && now.steady < self.room_for_first()
+        let claimant = one.first_claimant().filter(|_| !one.is_busy)?;
+        self.first_orders.used_up(claimant, now)
     }
 
     /// Returns the next thing to do. An order or question that is returned counts as begun.
     pub fn next(&mut self, now: ClockReading) -> ScheduleStep {
-        let has_room = now.steady >= self.room_for_first();
         let is_due = |one: &usize| {
             let one = &self.certificates[*one];
-            one.is_due(now) && (has_room || !one.is_first_on_demand())
+            one.is_due(now) && now.steady >= self.room(one)
         };
         let mut due: Vec<usize> = (0..self.certificates.len()).filter(is_due).collect();
         // A missing certificate is the most urgent one, then the one that ends first. Names that
-        // visitors have chosen come after those of the configuration.
-        due.sort_by_key(|one| {
+        // visitors have chosen come after those of the configuration, those of the parties that
+        // had the fewest before the others.
+        due.sort_by_cached_key(|one| {
             let one = &self.certificates[*one];
-            (one.is_first_on_demand(), one.end())
+            let served =
+                one.first_claimant().map(|claimant| self.first_orders.served(claimant, now));
+            (served, one.end())
         });
         let found = due
             .iter()
             .find_map(|one| Some((*one, self.directory_for(&self.certificates[*one], now)?)));
         if let Some((certificate, directory)) = found {
-            if self.certificates[certificate].is_first_on_demand() {
-                self.count_first(now);
+            if let Some(claimant) = self.certificates[certificate].first_claimant() {
+                self.first_orders.begin(claimant, now);
             }
             self.certificates[certificate].is_busy = true;
             self.directories[directory].running += 1;
@@ -330,20 +338,10 @@ impl Schedule {
         self.earliest(one).saturating_sub(now.steady)
     }
 
-    /// Steady time from which on another first order on demand may begin.
-    fn room_for_first(&self) -> Duration {
-        match self.first_orders.len().checked_sub(self.per_hour) {
-            None => Duration::ZERO,
-            // Without any allowed, there is no such time.
-            Some(over) => self.first_orders.get(over).map_or(Duration::MAX, |at| *at + HOUR),
-        }
-    }
-
-    fn count_first(&mut self, now: ClockReading) {
-        while self.first_orders.front().is_some_and(|at| *at + HOUR <= now.steady) {
-            self.first_orders.pop_front();
-        }
-        self.first_orders.push_back(now.steady);
+    /// Steady time from which on the bounds of first orders on demand permit an order.
+    fn room(&self, certificate: &Certificate) -> Duration {
+        let claimant = certificate.first_claimant();
+        claimant.map_or(Duration::ZERO, |claimant| self.first_orders.room(claimant))
     }
 
     /// Returns the authority that the order begins at, the preferred one that does not refuse
@@ -354,7 +352,11 @@ impl Schedule {
             if is_delayed || (directory.failures > 0 && directory.running > 0) {
                 continue;
             }
-            return (directory.running < MOST_ORDERS).then_some(number);
+            let most = match certificate.first_claimant() {
+                Some(_) => MOST_ON_DEMAND,
+                None => MOST_ORDERS,
+            };
+            return (directory.running < most).then_some(number);
         }
         None
     }
@@ -363,11 +365,8 @@ impl Schedule {
     fn earliest(&self, certificate: &Certificate) -> Duration {
         let delays = certificate.delays.iter().zip(&self.directories);
         let earliest = delays.map(|(delay, directory)| (*delay).max(directory.until)).min();
-        let room = match certificate.is_first_on_demand() {
-            true => self.room_for_first(),
-            false => Duration::ZERO,
-        };
-        earliest.unwrap_or_default().max(certificate.rest).max(room)
+        let earliest = earliest.unwrap_or_default().max(certificate.rest);
+        earliest.max(self.room(certificate))
     }
 
     fn wait(&self, now: ClockReading) -> Duration {
@@ -425,12 +424,12 @@ impl Certificate {
 
     /// Returns whether anybody wants the certificate now.
     fn is_wanted(&self, now: ClockReading) -> bool {
-        self.wanted.is_none_or(|until| now.steady < until)
+        self.wanted.is_none_or(|(until, _)| now.steady < until)
     }
 
-    /// Returns whether its next order is a first one on demand.
-    fn is_first_on_demand(&self) -> bool {
-        self.wanted.is_some() && self.held.is_none()
+    /// Returns the parties that its next order counts for, if that is a first one on demand.
+    fn first_claimant(&self) -> Option<Claimant> {
+        self.wanted.filter(|_| self.held.is_none()).map(|(_, claimant)| claimant)
     }
 
     /// Returns whether a certificate has to be ordered, as soon as an authority may be asked.

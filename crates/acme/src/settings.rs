@@ -30,6 +30,8 @@ pub struct AcmeSettings {
     pub names: Vec<String>,
     /// Orders that may begin in an hour for names that visitors ask for; 0: none is ordered.
     pub on_demand_per_hour: usize,
+    /// Sites that have names on demand.
+    pub on_demand_sites: usize,
     /// The URL that is asked whether a name may have a certificate; `None`: a folder decides alone.
     pub ask: Option<String>,
 }
@@ -118,6 +120,7 @@ mod tests {
             dns_hook: vec!["hook".to_owned()],
             names: vec!["example.org".to_owned()],
             on_demand_per_hour: 7,
+            on_demand_sites: 0,
             ask: Some("http://127.0.0.1/".to_owned()),
         };
         let packet = message::encode(&settings);

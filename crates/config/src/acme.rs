@@ -69,7 +69,9 @@ section! {
         /// Orders that begin in an hour, at most, for names that are in no `hosts` and have no
         /// certificate yet. Such names belong to sites with `tls = "auto"`, `"*"` or a wildcard in
         /// `hosts`, and `{host}` in `root`. The first visit of a name whose folder exists orders
-        /// its certificate. Renewals are not counted. 0 orders none.
+        /// its certificate. Each owner of folders, each domain, and each of several sites leaves
+        /// a part of the orders to others: see [certificates.md](certificates.md). Renewals are
+        /// not counted. 0 orders none.
         on_demand_per_hour ("on_demand_per_hour"): usize as AtLeast<usize, 0> = 60,
             "A fifth of the orders that Let's Encrypt takes from one account.";
     }

@@ -31,7 +31,7 @@ fn every_example_is_good() {
             seen += 1;
         }
     }
-    assert!(seen >= 4);
+    assert!(seen >= 5);
 }
 
 #[test]

@@ -417,7 +417,7 @@ fn rights_are_taken_and_given() {
             Ok(output) => {
                 assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
             }
-            Err(error) => eprintln!("skipped: the test cannot be run as another user: {error}"),
+            Err(error) => howdah_skip::skip!("the test cannot be run as another user: {error}"),
         }
         return;
     }

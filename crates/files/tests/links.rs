@@ -86,7 +86,7 @@ fn a_link_that_leaves_the_root() {
     // Links and targets belong to whoever runs the test.
     expect(200);
     if !support::is_root() {
-        eprintln!("the rest is skipped: only root can give files away");
+        howdah_skip::skip!("only root can give files away");
         return;
     }
     give(&folder.root(), 1001);
@@ -121,7 +121,7 @@ fn a_link_that_leaves_the_root() {
 #[test]
 fn a_change_of_owner_is_seen_on_either_end() {
     if !support::is_root() {
-        eprintln!("skipped: only root can give files away");
+        howdah_skip::skip!("only root can give files away");
         return;
     }
     let folder = Folder::new();

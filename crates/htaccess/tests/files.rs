@@ -53,7 +53,7 @@ const NOT_IN_APACHE_EITHER: &[&str] = &["'ImapMenu'", "'ImapDefault'", "'ImapBas
 #[test]
 fn real_files() {
     let Some(folder) = std::env::var_os("HOWDAH_HTACCESS_CORPUS") else {
-        eprintln!("skipped: HOWDAH_HTACCESS_CORPUS names no folder");
+        howdah_skip::skip!("HOWDAH_HTACCESS_CORPUS names no folder");
         return;
     };
     let files = every_file(Path::new(&folder));

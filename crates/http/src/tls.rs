@@ -66,7 +66,7 @@ impl Tls {
             }
         }
         for certificate in self.client.as_deref().into_iter().chain(server) {
-            for (name, value) in certificate.variables.iter().filter(|named| !is_whole(named)) {
+            for (name, value) in certificate.variables.iter().filter(|named| is_listed(named)) {
                 out(name.as_bytes(), value.as_bytes());
             }
         }
@@ -152,6 +152,14 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
 /// between it and the root.
 fn is_whole((name, _): &(Box<str>, Box<str>)) -> bool {
     name.ends_with("_CERT") || name.contains("_CERT_CHAIN_")
+}
+
+/// Returns whether scripts get a variable without a further option. mod_ssl tells them the names of
+/// services of the server's certificate and those of users of the client's. Rules see both.
+fn is_listed(named: &(Box<str>, Box<str>)) -> bool {
+    let is_for_rules = ["SSL_SERVER_SAN_OTHER_msUPN_", "SSL_CLIENT_SAN_OTHER_dnsSRV_"]
+        .map(|prefix| named.0.starts_with(prefix));
+    !is_whole(named) && is_for_rules == [false, false]
 }
 
 /// The days until the client's certificate ends.
@@ -244,6 +252,30 @@ mod tests {
     }
 
     #[test]
+    fn scripts_are_told_the_names_of_a_user_and_of_a_server_s_services() {
+        let shown = |prefix: &'static str| {
+            let [users, services] =
+                ["SAN_OTHER_msUPN_0", "SAN_OTHER_dnsSRV_0"].map(|name| format!("{prefix}{name}"));
+            certificate(prefix, &[(&users, "ann"), (&services, "_imaps")])
+        };
+        let mut tls = tls();
+        tls.client = Some(Box::new(shown("SSL_CLIENT_")));
+        tls.server = Some(Arc::new(shown("SSL_SERVER_")));
+        let told = all(&tls, ScriptVariables::All);
+        assert!(told.contains(" SSL_CLIENT_SAN_OTHER_msUPN_0=ann "), "{told}");
+        assert!(told.contains(" SSL_SERVER_SAN_OTHER_dnsSRV_0=_imaps"), "{told}");
+        assert_eq!(told.matches("SAN_OTHER").count(), 2, "{told}");
+        for (name, value) in [
+            (&b"SSL_CLIENT_SAN_OTHER_MSUPN_0"[..], Some("ann")),
+            (b"SSL_CLIENT_SAN_OTHER_MSUPN_1", None),
+            (b"SSL_SERVER_SAN_OTHER_MSUPN_0", Some("ann")),
+            (b"SSL_CLIENT_SAN_OTHER_DNSSRV_0", Some("_imaps")),
+        ] {
+            assert_eq!(tls.variable(name, 0).as_deref(), value, "{name:?}");
+        }
+    }
+
+    #[test]
     fn certificates_have_the_days_that_they_are_valid() {
         let mut tls = tls();
         let shown = [("SSL_CLIENT_S_DN_CN", "visitor"), ("SSL_CLIENT_CERT", "-----BEGIN")];
@@ -263,6 +295,7 @@ mod tests {
         }
         let shown = [("SSL_CLIENT_S_DN_Email", "a@b"), ("SSL_CLIENT_SAN_Email_0", "c@d")];
         tls.client = Some(Box::new(certificate("SSL_CLIENT_", &shown)));
+        assert!(all(&tls, ScriptVariables::All).contains("SSL_CLIENT_SAN_Email_0=c@d"));
         for (name, value) in [
             (&b"SSL_CLIENT_S_DN_EMAIL"[..], "a@b"),
             (b"SSL_CLIENT_S_DN_EMAIL_0", "a@b"),

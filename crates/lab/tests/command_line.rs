@@ -44,7 +44,7 @@ fn usable() -> Option<&'static str> {
     let ab = howdah_lab::process::find(&["ab"]);
     let missing = ["php"].iter().find(|name| howdah_lab::process::find(&[name]).is_none());
     if !howdah.is_file() || ab.is_none() || missing.is_some() {
-        eprintln!("skipped: howdah, ab (apache2-utils) or php is not here");
+        howdah_skip::skip!("howdah, ab (apache2-utils) or php is not here");
         return None;
     }
     Some("howdah,howdah-no-htaccess")
@@ -141,7 +141,7 @@ fn a_run_is_kept_reported_and_compared() {
 fn two_binaries_are_compared() {
     let howdah = Path::new(LAB).with_file_name("howdah");
     if usable().is_none() || howdah_lab::process::find(&["wrk"]).is_none() {
-        eprintln!("skipped: howdah or wrk is not here");
+        howdah_skip::skip!("howdah or wrk is not here");
         return;
     }
     let folder = Folder::new("ab");
@@ -185,7 +185,7 @@ fn two_binaries_are_compared() {
 #[test]
 fn the_cost_of_htaccess_files_is_measured() {
     if usable().is_none() || howdah_lab::process::find(&["wrk"]).is_none() {
-        eprintln!("skipped: howdah or wrk is not here");
+        howdah_skip::skip!("howdah or wrk is not here");
         return;
     }
     let folder = Folder::new("htaccess");
@@ -212,7 +212,7 @@ fn the_cost_of_htaccess_files_is_measured() {
 #[test]
 fn a_fast_page_is_measured_beside_a_slow_one() {
     if usable().is_none() {
-        eprintln!("skipped: howdah is not here");
+        howdah_skip::skip!("howdah is not here");
         return;
     }
     let folder = Folder::new("fairness");
@@ -236,7 +236,7 @@ fn a_fast_page_is_measured_beside_a_slow_one() {
 #[test]
 fn tls_is_measured_over_every_protocol() {
     if usable().is_none() || howdah_lab::process::find(&["h2load"]).is_none() {
-        eprintln!("skipped: howdah or h2load is not here");
+        howdah_skip::skip!("howdah or h2load is not here");
         return;
     }
     let folder = Folder::new("https");
@@ -338,7 +338,7 @@ fn a_full_disk_ends_the_run_with_a_message_and_leaves_nothing() {
     let Ok(output) = output else { return };
     let text = said(&output);
     if text.contains("unshare failed") || text.contains("mount:") {
-        eprintln!("skipped: only root may mount");
+        howdah_skip::skip!("only root may mount");
         return;
     }
     assert_eq!(output.status.code(), Some(1), "{text}");

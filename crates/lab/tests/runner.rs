@@ -152,7 +152,7 @@ fn plan(stacks: &[&'static str]) -> Plan {
 #[test]
 fn bad_stacks_are_told_from_good_ones() {
     if find(&["python3"]).is_none() {
-        eprintln!("skipped: python3 is not here");
+        howdah_skip::skip!("python3 is not here");
         return;
     }
     let temporary = Temporary::new().unwrap();

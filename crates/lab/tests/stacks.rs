@@ -137,7 +137,7 @@ fn stacks_answer_over_tls_with_the_certificate_that_they_were_given() {
     for stack in stacks::named(&ENCRYPTED).unwrap() {
         let name = stack.name();
         if let Some(missing) = stack.missing(&environment) {
-            eprintln!("skipped: {name}: {missing}");
+            howdah_skip::skip!("{name}: {missing}");
             continue;
         }
         let folder = temporary.path().join(name);
@@ -174,7 +174,7 @@ fn every_stack_answers_and_leaves_nothing_behind() {
     let mut tried = 0;
     for stack in stacks::all() {
         match stack.missing(&environment) {
-            Some(missing) => eprintln!("skipped: {}: {missing}", stack.name()),
+            Some(missing) => howdah_skip::skip!("{}: {missing}", stack.name()),
             None => {
                 try_out(&stack, &environment, &temporary.path().join(stack.name()));
                 tried += 1;

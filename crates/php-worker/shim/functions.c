@@ -175,10 +175,9 @@ PHP_FUNCTION(apache_note)
 	RETURN_STRINGL(former.at, former.length);
 }
 
-/* headers_send(int $status = 200): int
- * With a status of 1xx the header lines so far go out as an interim response and stay for the final
- * one. With any other status the response's own head goes out. The name and the meaning are
- * FrankenPHP's. */
+/* headers_send(int $status = 200): int, as FrankenPHP has it. With a status of 1xx the header lines
+ * so far go out as an interim response and stay for the final one. With any other status the
+ * response's own head goes out. */
 PHP_FUNCTION(headers_send)
 {
 	zend_long status = 200;
@@ -192,10 +191,7 @@ PHP_FUNCTION(headers_send)
 		RETURN_LONG(SAPI_HEADER_SEND_FAILED);
 	}
 	if (status < 200) {
-		int final_status = SG(sapi_headers).http_response_code;
-		SG(sapi_headers).http_response_code = (int) status;
-		int gone = shim_send_head(&SG(sapi_headers), 1);
-		SG(sapi_headers).http_response_code = final_status;
+		int gone = shim_send_head(&SG(sapi_headers), (int) status);
 		RETURN_LONG(gone ? SAPI_HEADER_SEND_FAILED : SAPI_HEADER_SENT_SUCCESSFULLY);
 	}
 	if (ZEND_NUM_ARGS() > 0) {

@@ -57,7 +57,13 @@ static size_t shim_write(const char *bytes, size_t length)
 static void shim_flush(void *server_context)
 {
 	if (server_context) {
-		sapi_send_headers();
+		int status = SG(sapi_headers).http_response_code;
+		/* The status of an interim response: a script that flushes it goes on to another. */
+		if (SG(headers_sent) || status < 100 || status > 199 || status == 101) {
+			sapi_send_headers();
+		} else if (shim_send_head(&SG(sapi_headers), status) == 0) {
+			sapi_header_op(SAPI_HEADER_SET_STATUS, (void *) (zend_intptr_t) 200);
+		}
 		if (rust->flush(server_context) != 0) {
 			shim_refuse_output();
 		}
@@ -80,7 +86,7 @@ int shim_send_head(sapi_headers_struct *headers, int interim)
 		lines[count++] = (struct howdah_text) { .at = line->header, .length = line->header_len };
 	}
 	int gone = rust->head(current->context, interim, headers->http_response_code,
-		interim ? NULL : headers->http_status_line, lines, count);
+		headers->http_status_line, lines, count);
 	if (lines != few) {
 		efree(lines);
 	}

@@ -60,8 +60,8 @@ struct howdah_callbacks {
 	 * howdah_ask. */
 	int (*write)(void *context, const char *bytes, size_t length);
 	int (*flush)(void *context);
-	/* Sends a complete head. `interim`: a 1xx head; another head follows. `status_line` is the
-	 * script's, or null. */
+	/* Sends a complete head. `interim`: the status of a 1xx head, which another head follows; 0 for
+	 * the response's own head with `status`. `status_line` is the script's, or null. */
 	int (*head)(void *context, int interim, int status, const char *status_line,
 		const struct howdah_text *lines, size_t count);
 	/* A header line was added, or the fields of this name are about to go, or all of them where it is

@@ -19,7 +19,8 @@ extern const struct howdah_request *current __attribute__((visibility("hidden"))
 	for (sapi_header_struct *line = zend_llist_get_first_ex(&(from)->headers, &(at)); line; \
 			line = zend_llist_get_next_ex(&(from)->headers, &(at)))
 
-/* Sends PHP's present header lines as a head. Returns non-zero if the client has gone. */
+/* Sends PHP's present header lines as a head: an interim one with the status `interim`, or the
+ * response's own where that is 0. Returns non-zero if the client has gone. */
 int shim_send_head(sapi_headers_struct *headers, int interim);
 
 /* Ends the script, whose output is not wanted any more, unless the script goes on without a

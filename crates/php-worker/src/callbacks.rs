@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use howdah_ipc::response::HeadKind;
 
 use crate::children;
-use crate::head::ScriptHead;
+use crate::head::{self, ScriptHead};
 use crate::log::{self, Level};
 use crate::php_request::{ClientGone, PhpRequest};
 use crate::sapi::{self, raw};
@@ -124,11 +124,18 @@ unsafe extern "C" fn on_head(
         // SAFETY: `lines` has `count` entries; called by the shim during `execute`.
         let (call, lines) =
             unsafe { (request_of(context), std::slice::from_raw_parts(lines, count)) };
-        code(if interim == 0 {
-            call.head(HeadKind::Final, &ScriptHead::interpret(status, status_line, lines))
-        } else {
-            call.head(HeadKind::Interim, &ScriptHead::interim(status, lines))
-        })
+        let mut hints = |status| call.head(HeadKind::Interim, &ScriptHead::interim(status, lines));
+        if interim != 0 {
+            return code(hints(interim));
+        }
+        // Output follows a status of 1xx that the script has not flushed. It belongs to the
+        // response after the interim one.
+        let final_head = match head::is_interim(status) {
+            true if hints(status).is_err() => return -1,
+            true => ScriptHead::interpret(200, None, lines),
+            false => ScriptHead::interpret(status, status_line, lines),
+        };
+        code(call.head(HeadKind::Final, &final_head))
     })
 }
 

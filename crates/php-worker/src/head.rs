@@ -5,6 +5,9 @@
 //! does nothing unless the line's code is 200, as with Apache's module and with php-fpm. A script
 //! removes the Content-Type with `header('Content-Type:')`. A 304 keeps it up to the front, where
 //! directives depend on it.
+//!
+//! With a status of 1xx the lines are an interim response, such as 103 (Early Hints, RFC 8297).
+//! Another response follows, with the same lines and those that the script adds.
 
 /// The response head that a script has set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +17,12 @@ pub struct ScriptHead<'h, L> {
     /// Reason phrase, empty for the standard one.
     pub reason: &'h [u8],
     lines: &'h [L],
+    is_interim: bool,
+}
+
+/// Returns whether a response with this code is an interim one. A 101 is no response of a script's.
+pub fn is_interim(code: i32) -> bool {
+    (100..200).contains(&code) && code != 101
 }
 
 impl<'h, L: AsRef<[u8]>> ScriptHead<'h, L> {
@@ -31,24 +40,29 @@ impl<'h, L: AsRef<[u8]>> ScriptHead<'h, L> {
         let found = status_line.and_then(of_line).filter(is_last);
         let found = found.or_else(|| from_field().filter(is_last));
         let (_, reason) = found.unwrap_or((status, b""));
-        ScriptHead { status, reason, lines }
+        ScriptHead { status, reason, lines, is_interim: false }
     }
 
     /// An informational head. Its code is `code`, whatever the header lines say about the final
-    /// response.
+    /// response. It has no content, thus no type of content.
     pub fn interim(code: i32, lines: &'h [L]) -> ScriptHead<'h, L> {
         ScriptHead {
             status: u16::try_from(code).unwrap_or(103),
             reason: b"",
             lines,
+            is_interim: true,
         }
     }
 
     /// Name and value of each field line, in order.
     pub fn fields(&self) -> impl Iterator<Item = (&'h [u8], &'h [u8])> + use<'h, L> {
-        let is_sent = |&(name, value): &(&[u8], &[u8])| {
+        let is_interim = self.is_interim;
+        let is_sent = move |&(name, value): &(&[u8], &[u8])| {
+            let is_type = name.eq_ignore_ascii_case(b"Content-Type");
+            let is_length = name.eq_ignore_ascii_case(b"Content-Length");
             !(name.eq_ignore_ascii_case(b"Status")
-                || value.is_empty() && name.eq_ignore_ascii_case(b"Content-Type"))
+                || is_type && value.is_empty()
+                || is_interim && (is_type || is_length))
         };
         self.lines.iter().filter_map(|line| field(line.as_ref())).filter(is_sent)
     }
@@ -190,6 +204,19 @@ mod tests {
         let expected: [(&[u8], &[u8]); 4] =
             [(b"X-A", b"1"), (b"Set-Cookie", b"a=1"), (b"Set-Cookie", b"b=2"), (b"Empty", b"")];
         assert_eq!(fields, expected);
+    }
+
+    #[test]
+    fn an_interim_head_says_nothing_about_content() {
+        let lines =
+            ["Content-type: text/html", "content-length: 5", "Link: </a.css>", "Status: 103"];
+        let head = ScriptHead::interim(103, &lines);
+        assert_eq!((head.status, head.reason), (103, &b""[..]));
+        let fields: Vec<_> = head.fields().collect();
+        assert_eq!(fields, [(&b"Link"[..], &b"</a.css>"[..])]);
+        let codes = [99, 100, 101, 102, 103, 199, 200, 404];
+        let interim: Vec<_> = codes.into_iter().filter(|code| is_interim(*code)).collect();
+        assert_eq!(interim, [100, 102, 103, 199]);
     }
 
     #[test]

@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_program_of_another_user_may_change_its_root_once() {
         if !Identity::current().unwrap().is_root() {
-            eprintln!("skipped: needs root");
+            howdah_skip::skip!("needs root");
             return;
         }
         let (mut reader, writer) = io::pipe().unwrap();

@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn a_program_writes_only_where_it_may() {
         let Some(landlock) = Landlock::of_kernel() else {
-            eprintln!("skipped: this kernel has no Landlock");
+            howdah_skip::skip!("this kernel has no Landlock");
             return;
         };
         let folder = folder("confinement");
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn a_program_makes_only_the_calls_that_it_may() {
         if !crate::seccomp::is_available() {
-            eprintln!("skipped: this kernel has no seccomp");
+            howdah_skip::skip!("this kernel has no seccomp");
             return;
         }
         let rules = SeccompRules::new(SeccompVerdict::Allow)
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn only_a_folder_without_links_is_shown_elsewhere() {
         if crate::mounts::probe().is_err() {
-            eprintln!("skipped: this process may not mount");
+            howdah_skip::skip!("this process may not mount");
             return;
         }
         let folder = folder("mounts").canonicalize().unwrap();

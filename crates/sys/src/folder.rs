@@ -282,7 +282,7 @@ mod tests {
     fn hands_a_folder_over_but_nothing_that_links_lead_to() {
         // SAFETY: no arguments.
         if unsafe { libc::geteuid() } != 0 {
-            eprintln!("skipped: only root can give files away");
+            howdah_skip::skip!("only root can give files away");
             return;
         }
         let place = place("over");

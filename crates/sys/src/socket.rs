@@ -112,7 +112,7 @@ mod tests {
         let listener = UnixListener::bind(&path).unwrap();
         if refuse_descriptors(listener.as_fd()).is_err() {
             std::fs::remove_file(path).unwrap();
-            eprintln!("skipped: before Linux 6.16 every socket takes descriptors");
+            howdah_skip::skip!("before Linux 6.16 every socket takes descriptors");
             return;
         }
         let client = SeqPacket::from(OwnedFd::from(UnixStream::connect(&path).unwrap()));

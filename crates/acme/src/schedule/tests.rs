@@ -1,5 +1,7 @@
 //! Months of simulated time: authorities that fail, refuse and come back, and clocks that are set.
 
+mod shares;
+
 use super::*;
 
 const DAY: u64 = 86_400;
@@ -116,11 +118,24 @@ impl<'a> SimulatedMachine<'a> {
         }
     }
 
+    /// A visitor asks for a new name of these parties.
+    fn visit(&mut self, claimant: Claimant) -> usize {
+        self.held.push(None);
+        let certificate = self.schedule.add(None, claimant, self.now);
+        self.schedule.demand(certificate, self.now);
+        certificate
+    }
+
     /// The orders within the last `seconds`.
     fn recent(&self, seconds: u64) -> usize {
-        let since = self.now.steady.as_secs() - seconds;
+        let since = self.now.steady.as_secs().saturating_sub(seconds);
         self.orders.iter().filter(|(at, ..)| *at >= since).count()
     }
+}
+
+/// A domain of its own, at the only site.
+fn of_domain(domain: usize) -> Claimant {
+    Claimant { site: 0, owner: None, domain }
 }
 
 fn always(_: usize, _: usize, _: ClockReading) -> Answer {
@@ -415,18 +430,16 @@ fn whatever_happens_orders_are_bounded_and_success_is_kept() {
 #[test]
 fn names_on_demand_are_bounded_in_an_hour_and_delay_no_name_of_the_configuration() {
     let mut world = SimulatedMachine::new(1, 1, always);
-    world.schedule.limit_first_orders(5);
+    world.schedule.limit_first_orders(5, false);
     world.run(HOUR);
-    for _ in 0..20 {
-        world.held.push(None);
-        let certificate = world.schedule.add(None, world.now);
-        world.schedule.demand(certificate, world.now);
+    for number in 0..20 {
+        world.visit(of_domain(number));
     }
     world.run(60);
     let mut had = world.held.iter().flatten().count();
     assert_eq!(had, 6, "its own name, and five of those on demand");
-    let waits = (1..21).filter(|one| world.schedule.is_held_back(*one, world.now)).count();
-    assert_eq!(waits, 15);
+    let used_up = |one| world.schedule.held_back(one, world.now);
+    assert_eq!((1..21).filter(|one| used_up(*one) == Some(UsedUp::Hour)).count(), 15);
     while had < 21 {
         world.run(HOUR);
         let has = world.held.iter().flatten().count();
@@ -439,10 +452,10 @@ fn names_on_demand_are_bounded_in_an_hour_and_delay_no_name_of_the_configuration
 #[test]
 fn a_name_on_demand_is_renewed_while_it_is_asked_for() {
     let mut world = SimulatedMachine::new(0, 1, always);
-    world.schedule.limit_first_orders(1);
-    for _ in 0..2 {
+    world.schedule.limit_first_orders(1, false);
+    for number in 0..2 {
         world.held.push(None);
-        world.schedule.add(None, world.now);
+        world.schedule.add(None, of_domain(number), world.now);
     }
     world.run(HOUR);
     assert_eq!(world.orders.len(), 0, "nobody asks");

@@ -119,7 +119,7 @@ fn latency_beside_busy_clients_is_told_from_latency_alone() {
 #[test]
 fn a_bench_ends_in_time() {
     if process::find(&["ab"]).is_none() {
-        eprintln!("skipped: ab is not here");
+        howdah_skip::skip!("ab is not here");
         return;
     }
     measure(|| {

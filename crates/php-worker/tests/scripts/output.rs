@@ -120,6 +120,48 @@ fn early_hints_go_before_the_response() {
     assert_contains(&response.body, "int(1)");
 }
 
+/// With php-fpm nothing leaves at such a flush, and the response that the script sets afterwards is
+/// what the client gets. With Apache's module, and where a script sets no other status, the client
+/// takes the page for a part of an interim response.
+#[test]
+fn a_flush_with_a_status_of_1xx_sends_an_interim_response() {
+    let line = "header('HTTP/1.1 103 Early Hints');";
+    for (set, after, status) in [
+        ("http_response_code(103);", "http_response_code(404);", 404),
+        ("http_response_code(103);", "", 200),
+        (line, "header('HTTP/1.1 201 Made');", 201),
+        (line, "", 200),
+        ("header('Status: 103');", "", 200),
+        ("header('X-B: 1', true, 103);", "header('X-C: 1', true, 202);", 202),
+    ] {
+        let php = format!(
+            "{set} header('Link: </a.css>; rel=preload'); flush(); \
+             var_dump(headers_sent(), http_response_code()); {after} header('X-A: 1'); echo 'x';"
+        );
+        let response = Script::new(&php).response();
+        let [(103, fields)] = &response.interim[..] else {
+            panic!("{php}: {:?}", response.interim);
+        };
+        let link = ("Link".to_owned(), "</a.css>; rel=preload".to_owned());
+        assert!(fields.contains(&link), "{php}: {fields:?}");
+        assert!(!fields.iter().any(|(name, _)| name == "Content-type"), "{php}: {fields:?}");
+        assert_eq!(response.status, status, "{php}");
+        assert_eq!((response.field("Link").len(), response.field("X-A")), (1, vec!["1"]), "{php}");
+        assert_contains(&response.body, "bool(false)\nint(200)\nx");
+    }
+}
+
+#[test]
+fn output_after_a_status_of_1xx_belongs_to_the_next_response() {
+    let php = "http_response_code(103); header('Link: </a.css>; rel=preload'); echo 'page';";
+    let response = Script::new(php).response();
+    let link = ("Link".to_owned(), "</a.css>; rel=preload".to_owned());
+    assert_eq!(response.interim, [(103, vec![link])]);
+    assert_eq!((response.status, response.body.as_str()), (200, "page"));
+    assert_eq!(response.field("Link").len(), 1);
+    assert!(!response.field("Content-type").is_empty());
+}
+
 #[test]
 fn headers_send_sends_the_head_and_refuses_nonsense() {
     let php = "var_dump(headers_sent()); headers_send(202); var_dump(headers_sent());

@@ -2,11 +2,15 @@
 //! own looks for the folders of the names, and tells the supervisor.
 
 use std::collections::{HashSet, VecDeque};
+use std::fs::Metadata;
 use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use howdah_acme::message::Demand;
 use howdah_acme::names;
 use howdah_config::{Config, HostPattern, RootTemplate};
 use howdah_site::Site;
@@ -57,8 +61,13 @@ impl Demands {
         if !sites.contains(&true) {
             return Ok(None);
         }
+        let sites_of_looker = config.sites.iter().map(|site| LookerSite {
+            name: site.name.clone(),
+            root: site.root.clone(),
+            hosts: site.hosts.clone(),
+        });
         let looker = Looker {
-            roots: config.sites.iter().map(|site| site.root.clone()).collect(),
+            sites: sites_of_looker.collect(),
             asks: config.acme.ask.is_some(),
             channel: channel.duplicate()?,
         };
@@ -120,8 +129,7 @@ impl ToldNames {
 
 /// The thread that looks for folders.
 struct Looker {
-    /// By site.
-    roots: Vec<RootTemplate>,
+    sites: Vec<LookerSite>,
     /// Whether a URL is asked about names without a folder.
     asks: bool,
     channel: SeqPacket,
@@ -142,37 +150,122 @@ impl Looker {
                 }
             };
             match received {
-                Ok((site, name)) if self.has_folder(site, &name) => self.tell(name, true),
-                Ok((_, name)) if self.asks && questions.len() < MOST_WAITING => {
-                    questions.push_back(name);
+                Ok((site, name)) => {
+                    let demand = self.sites[site].demand(name);
+                    if demand.has_folder {
+                        self.tell(demand);
+                    } else if self.asks && questions.len() < MOST_WAITING {
+                        questions.push_back(demand);
+                    }
                 }
-                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             if Instant::now() >= next_question
-                && let Some(name) = questions.pop_front()
+                && let Some(demand) = questions.pop_front()
             {
-                self.tell(name, false);
+                self.tell(demand);
                 next_question = Instant::now() + ASK_PAUSE;
             }
         }
     }
 
-    fn has_folder(&self, site: usize, name: &str) -> bool {
-        let root = &self.roots[site];
-        matches!(root, RootTemplate::PerHost { .. })
-            && root.expand(name).metadata().is_ok_and(|found| found.is_dir())
+    fn tell(&self, demand: Demand) {
+        // A supervisor that is busy is told with a later visit.
+        let _ = self.channel.send_now(&FromFront::Demand(demand).encode(), &[]);
+    }
+}
+
+/// The part of a site's settings that the thread needs.
+struct LookerSite {
+    name: String,
+    root: RootTemplate,
+    hosts: Vec<HostPattern>,
+}
+
+impl LookerSite {
+    /// Looks for the name's folder, and finds out who the name belongs to.
+    fn demand(&self, name: String) -> Demand {
+        let owner = self.owner(&name);
+        let suffixes = self.hosts.iter().filter_map(|host| match host {
+            HostPattern::Wildcard(suffix) if host.lists(&name) => Some(suffix.as_str()),
+            _ => None,
+        });
+        let nearest = suffixes.max_by_key(|suffix| suffix.len());
+        Demand {
+            site: self.name.clone(),
+            domain: names::domain(&name, nearest).to_owned(),
+            has_folder: owner.is_some(),
+            owner: owner.filter(|owner| *owner != 0),
+            name,
+        }
     }
 
-    fn tell(&self, name: String, has_folder: bool) {
-        // A supervisor that is busy is told with a later visit.
-        let _ = self.channel.send_now(&FromFront::Demand { name, has_folder }.encode(), &[]);
+    /// Returns the owner of the folder that has the name; `None` without a folder. A link belongs
+    /// to the user who made it, wherever it leads.
+    fn owner(&self, name: &str) -> Option<u32> {
+        let RootTemplate::PerHost { before, .. } = &self.root else {
+            return None;
+        };
+        let root = self.root.expand(name);
+        root.metadata().ok().filter(Metadata::is_dir)?;
+        let found = Path::new(before).join(name).symlink_metadata();
+        found.ok().map(|found| found.uid())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_belongs_to_the_owner_of_its_folder_and_to_a_domain() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(at("a.shop.example.org/public")).unwrap();
+        std::fs::create_dir_all(at("x.example.net/public")).unwrap();
+        std::os::unix::fs::symlink("x.example.net", at("link.example.org")).unwrap();
+        std::fs::write(at("file.example.org"), "x").unwrap();
+        let is_root =
+            std::os::unix::fs::chown(at("x.example.net/public"), Some(1001), None).is_ok();
+        if is_root {
+            std::os::unix::fs::chown(at("a.shop.example.org"), Some(1002), None).unwrap();
+            std::os::unix::fs::lchown(at("link.example.org"), Some(1003), None).unwrap();
+        } else {
+            howdah_skip::skip!("only root can give folders away");
+        }
+        let site = LookerSite {
+            name: "customers".to_owned(),
+            root: RootTemplate::PerHost {
+                before: format!("{}/", folder.path().display()),
+                after: "/public".to_owned(),
+            },
+            hosts: vec![
+                HostPattern::Wildcard("org".into()),
+                HostPattern::Wildcard("example.org".into()),
+                HostPattern::Default,
+            ],
+        };
+        let own = at("").metadata().unwrap().uid();
+        let or_own = |uid| Some(if is_root { uid } else { own }).filter(|uid| *uid != 0);
+        for (name, has_folder, owner, domain) in [
+            ("a.shop.example.org", true, or_own(1002), "shop.example.org"),
+            // Not the owner of what is in the folder.
+            ("x.example.net", true, or_own(own), "example.net"),
+            ("link.example.org", true, or_own(1003), "link.example.org"),
+            ("file.example.org", false, None, "file.example.org"),
+            ("none.example.com", false, None, "example.com"),
+        ] {
+            let expected = Demand {
+                name: name.to_owned(),
+                has_folder,
+                site: "customers".to_owned(),
+                owner,
+                domain: domain.to_owned(),
+            };
+            assert_eq!(site.demand(name.to_owned()), expected);
+        }
+    }
 
     #[test]
     fn names_with_a_folder_wait_for_no_others() {
@@ -190,7 +283,7 @@ mod tests {
             let mut room = [0; 1024];
             let length = ours.receive(&mut room).unwrap().length;
             match FromFront::decode(&room[..length]).unwrap() {
-                FromFront::Demand { name, has_folder } => (name, has_folder),
+                FromFront::Demand(demand) => (demand.name, demand.has_folder),
                 other => panic!("{other:?}"),
             }
         };

@@ -41,7 +41,7 @@ impl Supervisor {
                 FromFront::Drained => {}
                 FromFront::Status { id, text } => self.answer_status(id, Some(&text)),
                 FromFront::Presented { id } => self.challenge_confirmed(number, id),
-                FromFront::Demand { name, has_folder } => self.demand(name, has_folder),
+                FromFront::Demand(demand) => self.demand(demand),
                 FromFront::StatusTaken { id } => self.forget_client(id),
                 FromFront::PoolBroken { pool, zygote, reason } => {
                     self.pool_broken(number, (pool, zygote), &reason);

@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use howdah_acme::message::{self, ChallengeAnswer};
+use howdah_acme::message::{self, ChallengeAnswer, Demand};
 use howdah_config::Config;
 use howdah_files::SiteFolders;
 use howdah_ipc::packet::{PacketReader, PacketWriter, malformed};
@@ -202,12 +202,7 @@ pub(crate) enum FromFront {
         id: u64,
     },
     /// A visitor asks for a name of a site whose certificates are ordered on demand.
-    Demand {
-        /// The host name.
-        name: String,
-        /// Whether the site has a folder for the name.
-        has_folder: bool,
-    },
+    Demand(Demand),
     /// [`ToFront::StatusJson`] or [`ToFront::Monitor`] has arrived: the front answers the client.
     StatusTaken {
         /// The number from the question.
@@ -364,9 +359,12 @@ impl FromFront {
             }
             FromFront::Presented { id } => PacketWriter::of_kind(20).number(*id),
             FromFront::StatusTaken { id } => PacketWriter::of_kind(5).number(*id),
-            FromFront::Demand { name, has_folder } => {
-                PacketWriter::of_kind(21).text(name).flag(*has_folder)
-            }
+            FromFront::Demand(demand) => PacketWriter::of_kind(21)
+                .text(&demand.name)
+                .flag(demand.has_folder)
+                .text(&demand.site)
+                .text(&demand.domain)
+                .list(demand.owner.as_slice(), |out, owner| out.number(u64::from(*owner))),
         };
         out.finish()
     }
@@ -403,10 +401,15 @@ impl FromFront {
             },
             20 => FromFront::Presented { id: input.number()? },
             5 => FromFront::StatusTaken { id: input.number()? },
-            21 => FromFront::Demand {
-                name: input.text()?,
-                has_folder: input.flag()?,
-            },
+            21 => {
+                let (name, has_folder) = (input.text()?, input.flag()?);
+                // A front of an older program says no more.
+                let (site, domain) =
+                    (input.text().unwrap_or_default(), input.text().unwrap_or_default());
+                let owners = input.list(PacketReader::number).unwrap_or_default();
+                let owner = owners.first().and_then(|owner| u32::try_from(*owner).ok());
+                FromFront::Demand(Demand { name, has_folder, site, owner, domain })
+            }
             _ => return Err(malformed()),
         })
     }

@@ -13,7 +13,7 @@ use std::fmt::Write;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use howdah_acme::message::{ChallengeAnswer, ToProcess, ToSupervisor};
+use howdah_acme::message::{ChallengeAnswer, Demand, ToProcess, ToSupervisor};
 use howdah_sys::process::{Exit, Pid};
 
 use self::plan::OrderPlan;
@@ -34,9 +34,9 @@ pub(super) struct CertificateOrders {
     /// The time when the process is started.
     due: Option<Instant>,
     backoff: Backoff,
-    /// Names that visitors ask for while there is no process, and whether each has a folder. The
-    /// front tells a name again only after a while.
-    demanded: Vec<(String, bool)>,
+    /// Names that visitors ask for while there is no process. The front tells a name again only
+    /// after a while.
+    demanded: Vec<Demand>,
     challenges: BTreeMap<u64, OpenChallenge>,
     /// The state of each name, as the process has told it.
     states: BTreeMap<String, NameState>,
@@ -164,8 +164,8 @@ impl Supervisor {
         let Some(plan) = &orders.plan else { return };
         match OrderProcess::start(plan, &self.environment) {
             Ok(process) => {
-                for (name, has_folder) in orders.demanded.drain(..) {
-                    process.tell(&ToProcess::Demand { name, has_folder });
+                for demand in orders.demanded.drain(..) {
+                    process.tell(&ToProcess::Demand(demand));
                 }
                 orders.process = Some(process);
             }
@@ -242,13 +242,11 @@ impl Supervisor {
     }
 
     /// Asks for a certificate of a name that is ordered on demand.
-    pub(super) fn demand(&mut self, name: String, has_folder: bool) {
+    pub(super) fn demand(&mut self, demand: Demand) {
         let orders = &mut self.orders;
         match orders.process.as_ref().filter(|process| !process.is_ending) {
-            Some(process) => process.tell(&ToProcess::Demand { name, has_folder }),
-            None if orders.demanded.len() < MOST_DEMANDED => {
-                orders.demanded.push((name, has_folder))
-            }
+            Some(process) => process.tell(&ToProcess::Demand(demand)),
+            None if orders.demanded.len() < MOST_DEMANDED => orders.demanded.push(demand),
             None => {}
         }
     }

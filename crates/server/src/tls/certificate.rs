@@ -29,7 +29,9 @@ impl CertificateFacts {
             match name {
                 AlternativeName::Host(name) => names.push(name.to_ascii_lowercase()),
                 AlternativeName::Address(address) => addresses.push(*address),
-                AlternativeName::Mail(_) => {}
+                AlternativeName::Mail(_)
+                | AlternativeName::Principal(_)
+                | AlternativeName::Service(_) => {}
             }
         }
         if read.alternatives.is_none() {

@@ -73,19 +73,17 @@ fn add_fields(certificate: &ParsedCertificate, add: &mut AddVariable<'_>) {
             add(&format!("{prefix}_{variable}{suffix}"), attribute.value.clone());
         }
     }
-    let (mut hosts, mut mails) = (0, 0);
+    let mut counts = [0; 4];
     for name in certificate.alternatives.iter().flatten() {
-        match name {
-            AlternativeName::Host(host) => {
-                add(&format!("SAN_DNS_{hosts}"), host.clone());
-                hosts += 1;
-            }
-            AlternativeName::Mail(mail) => {
-                add(&format!("SAN_Email_{mails}"), mail.clone());
-                mails += 1;
-            }
-            AlternativeName::Address(_) => {}
-        }
+        let (kind, word, value) = match name {
+            AlternativeName::Host(host) => (0, "DNS", host),
+            AlternativeName::Mail(mail) => (1, "Email", mail),
+            AlternativeName::Principal(user) => (2, "OTHER_msUPN", user),
+            AlternativeName::Service(service) => (3, "OTHER_dnsSRV", service),
+            AlternativeName::Address(_) => continue,
+        };
+        add(&format!("SAN_{word}_{}", counts[kind]), value.clone());
+        counts[kind] += 1;
     }
 }
 

@@ -42,6 +42,11 @@ pub(super) enum AlternativeName {
     Host(String),
     Mail(String),
     Address(IpAddr),
+    /// The name of a user for Microsoft's servers, a User Principal Name such as
+    /// `ann@corp.example`.
+    Principal(String),
+    /// A service of a domain, such as `_imaps.a.example` (RFC 4985).
+    Service(String),
 }
 
 /// The bytes are no certificate.
@@ -52,6 +57,9 @@ const BOOLEAN: u8 = 0x01;
 const INTEGER: u8 = 0x02;
 const OCTETS: u8 = 0x04;
 const OBJECT: u8 = 0x06;
+const UTF8_TEXT: u8 = 0x0c;
+/// IA5String.
+const ASCII_TEXT: u8 = 0x16;
 /// T61String, which everybody reads as Latin 1.
 const LATIN_TEXT: u8 = 0x14;
 const UTC_TIME: u8 = 0x17;
@@ -62,8 +70,14 @@ const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 const VERSION: u8 = 0xa0;
 const EXTENSIONS: u8 = 0xa3;
+/// The content of another name, and its value behind the kind.
+const TAGGED_0: u8 = 0xa0;
 /// The object identifier of subjectAltName, 2.5.29.17.
 const ALTERNATIVES: &[u8] = &[0x55, 0x1d, 0x11];
+/// 1.3.6.1.4.1.311.20.2.3, which OpenSSL calls msUPN.
+const PRINCIPAL: &[u8] = &[0x2b, 6, 1, 4, 1, 0x82, 0x37, 20, 2, 3];
+/// 1.3.6.1.5.5.7.8.7, id-on-dnsSRV.
+const SERVICE: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 8, 7];
 
 impl ParsedCertificate {
     /// Reads a certificate in DER.
@@ -163,10 +177,25 @@ fn names(content: &[u8]) -> Result<Vec<AlternativeName>, Malformed> {
             0x81 => all.push(AlternativeName::Mail(text())),
             0x82 => all.push(AlternativeName::Host(text())),
             0x87 => all.extend(address(value).map(AlternativeName::Address)),
+            TAGGED_0 => all.extend(other_name(value).ok().flatten()),
             _ => {}
         }
     }
     Ok(all)
+}
+
+/// Reads a name of a kind that has an object identifier: `None` for a kind, or a form of its value,
+/// that nobody asks for.
+fn other_name(content: &[u8]) -> Result<Option<AlternativeName>, Malformed> {
+    let mut fields = DerReader(content);
+    let kind = fields.expect(OBJECT)?;
+    let (tag, value) = DerReader(fields.expect(TAGGED_0)?).next()?.ok_or(Malformed)?;
+    let text = || String::from_utf8_lossy(value).into_owned();
+    Ok(match (kind, tag) {
+        (PRINCIPAL, UTF8_TEXT) => Some(AlternativeName::Principal(text())),
+        (SERVICE, ASCII_TEXT) => Some(AlternativeName::Service(text())),
+        _ => None,
+    })
 }
 
 fn address(bytes: &[u8]) -> Option<IpAddr> {
@@ -272,6 +301,10 @@ mod tests {
         let mut params = CertificateParams::new(names).unwrap();
         let mail = "ann@a.example".to_owned().try_into().unwrap();
         params.subject_alt_names.push(SanType::Rfc822Name(mail));
+        let kind = vec![1, 3, 6, 1, 4, 1, 311, 20, 2, 3];
+        params
+            .subject_alt_names
+            .push(SanType::OtherName((kind, "ann@corp.example".into())));
         params.distinguished_name.push(DnType::CommonName, "ann");
         params.not_before = rcgen::date_time_ymd(2000, 2, 29);
         params.not_after = rcgen::date_time_ymd(2100, 3, 1);
@@ -292,8 +325,42 @@ mod tests {
             AlternativeName::Host("*.a.example".into()),
             AlternativeName::Address([127, 0, 0, 1].into()),
             AlternativeName::Mail("ann@a.example".into()),
+            AlternativeName::Principal("ann@corp.example".into()),
         ];
         assert_eq!(read.alternatives, Some(expected));
+    }
+
+    /// Encodes an element that is shorter than 128 bytes.
+    fn element(tag: u8, content: &[u8]) -> Vec<u8> {
+        [&[tag, content.len() as u8], content].concat()
+    }
+
+    #[test]
+    fn names_of_other_kinds_are_read_in_the_form_that_openssl_knows() {
+        let other = |kind: &[u8], tag, text: &[u8]| {
+            let value = element(TAGGED_0, &element(tag, text));
+            element(TAGGED_0, &[element(OBJECT, kind), value].concat())
+        };
+        let names = [
+            other(PRINCIPAL, UTF8_TEXT, "ännchen@a.example".as_bytes()),
+            other(PRINCIPAL, ASCII_TEXT, b"no@a.example"),
+            other(SERVICE, UTF8_TEXT, b"_no.a.example"),
+            other(SERVICE, ASCII_TEXT, b"_https.a.example"),
+            other(&[0x2b, 6, 1], UTF8_TEXT, b"no"),
+            element(TAGGED_0, &element(OBJECT, PRINCIPAL)),
+            element(0x82, b"a.example"),
+            other(PRINCIPAL, UTF8_TEXT, b"bob@a.example"),
+        ];
+        let expected = [
+            AlternativeName::Principal("ännchen@a.example".into()),
+            AlternativeName::Service("_https.a.example".into()),
+            AlternativeName::Host("a.example".into()),
+            AlternativeName::Principal("bob@a.example".into()),
+        ];
+        let whole: Vec<u8> = names.concat();
+        let length = (whole.len() as u16).to_be_bytes();
+        let whole = [&[SEQUENCE, 0x82, length[0], length[1]], &whole[..]].concat();
+        assert_eq!(super::names(&whole).unwrap(), expected);
     }
 
     #[test]

@@ -64,7 +64,7 @@ fn every_application_answers_as_on_apache() {
         .filter(|application| only.as_ref().is_none_or(|name| application.name == name));
     let mut results = Vec::new();
     for application in chosen {
-        if installed(application.name, application.needs) {
+        if installed(application.needs) {
             let findings = run(application);
             println!("{}", page::section(application, &findings));
             std::io::stdout().flush().unwrap();

@@ -31,7 +31,7 @@ const TEXT: &str = "====== On elephants ======\n\nThey never forget a **page**. 
 
 #[test]
 fn dokuwiki() {
-    if !installed("dokuwiki", &[SOURCE, SETTINGS]) {
+    if !installed(&[SOURCE, SETTINGS]) {
         return;
     }
     let folder = Folder::new();

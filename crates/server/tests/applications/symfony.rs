@@ -19,7 +19,7 @@ const ROUTING: &str = "/usr/share/php/Symfony/Component/Routing/autoload.php";
 
 #[test]
 fn symfony() {
-    if !installed("symfony", &[KERNEL, ROUTING]) {
+    if !installed(&[KERNEL, ROUTING]) {
         return;
     }
     let folder = Folder::new();

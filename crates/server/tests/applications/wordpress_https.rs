@@ -126,11 +126,11 @@ impl Visitor<'_> {
 
 #[test]
 fn wordpress_over_https() {
-    if !installed("wordpress_over_https", &[CURL]) {
+    if !installed(&[CURL]) {
         return;
     }
     let folder = Folder::new();
-    let Some(site) = site("wordpress_over_https", &folder) else {
+    let Some(site) = site(&folder) else {
         return;
     };
     give_to_php(&site.join("wp-content"));

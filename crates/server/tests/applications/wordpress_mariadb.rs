@@ -57,7 +57,7 @@ const PAGES: [&str; 9] = [
 #[test]
 fn wordpress_on_mariadb() {
     let programs = MariaDb::PROGRAMS;
-    if !installed("wordpress_on_mariadb", &[SOURCE, THEME, programs[0], programs[1], programs[2]]) {
+    if !installed(&[SOURCE, THEME, programs[0], programs[1], programs[2]]) {
         return;
     }
     let folder = Folder::new();

@@ -9,7 +9,7 @@ use crate::browser::Browser;
 use crate::folder::{copy, give_to_php};
 use crate::guide::configuration;
 use crate::npm::{Package, unzip};
-use crate::packages::{installed, skip};
+use crate::packages::installed;
 use crate::server::Server;
 use crate::support::Folder;
 use crate::wordpress::{CONFIGURATION, TITLE, comment, install, log_in};
@@ -32,11 +32,11 @@ pub(crate) const MAIL: &str = "admin_ini = { sendmail_path = \"/bin/true\" }\n";
 
 #[test]
 fn wordpress_on_sqlite() {
-    if !installed("wordpress_on_sqlite", &[]) {
+    if !installed(&[]) {
         return;
     }
     let folder = Folder::new();
-    let Some(site) = site("wordpress_on_sqlite", &folder) else {
+    let Some(site) = site(&folder) else {
         return;
     };
     give_to_php(&site.join("wp-content"));
@@ -62,10 +62,13 @@ fn wordpress_on_sqlite() {
     server.stop_knowing(&["wp-content/database/.htaccess: it cannot be read"]);
 }
 
-/// Copies WordPress with its configuration to `site` in the folder; `None`, and a message that
-/// `test` is skipped, where the package cannot be had.
-pub(crate) fn site(test: &str, folder: &Folder) -> Option<PathBuf> {
-    let built = BUILDS.fetched(&MEMBERS, arrange).map_err(|why| skip(test, &why)).ok()?;
+/// Copies WordPress with its configuration to `site` in the folder; `None`, and a message, where
+/// the package cannot be had.
+pub(crate) fn site(folder: &Folder) -> Option<PathBuf> {
+    let built = BUILDS
+        .fetched(&MEMBERS, arrange)
+        .map_err(|why| howdah_skip::skip!("{why}"))
+        .ok()?;
     let site = folder.path().join("site");
     copy(&built, &site);
     fs::write(site.join("wp-config.php"), format!("<?php{CONFIGURATION}")).unwrap();

@@ -75,7 +75,7 @@ impl Scene {
             return None;
         }
         if attack.needs_own_memory && (probe().is_err() || probe_limits().is_err()) {
-            eprintln!("skipped: pools cannot have shared memory of their own here");
+            howdah_skip::skip!("pools cannot have shared memory of their own here");
             return None;
         }
         let users = Users::claim()?;

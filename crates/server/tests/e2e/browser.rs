@@ -84,7 +84,7 @@ fn chromium() -> Option<PathBuf> {
     let found = std::env::split_paths(&path).map(|folder| folder.join("chromium"));
     let found = found.into_iter().find(|program| program.exists());
     if found.is_none() {
-        eprintln!("skipped: there is no chromium; Debian's package has it");
+        howdah_skip::skip!("there is no chromium; Debian's package has it");
     }
     found
 }

@@ -1,7 +1,8 @@
 //! Keys of the configuration that act without a word of `.htaccess`: fields, charset, error pages
-//! and listings.
+//! and listings. And the examples of the manual.
 
 use std::fs::File;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use crate::site::{Options, Site};
@@ -323,4 +324,33 @@ fn a_folder_is_listed_for_people_and_programs() {
     assert!(wire.get("/apache/").text().contains("Index of /apache"), "as with Apache");
     let head = wire.ask("HEAD", "/files/", &[], b"");
     assert_eq!((head.status, head.body.len()), (200, 0));
+}
+
+/// The other examples name users that a machine has or not.
+#[test]
+fn howdah_check_accepts_the_examples() {
+    if !has_php() {
+        return;
+    }
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples");
+    let folder = Folder::new();
+    let roots = ["srv/example.org/public", "srv/shop/public", "srv/intranet", "srv/welcome"];
+    for root in roots {
+        folder.folder(root);
+    }
+    let srv = format!("{}/srv", folder.path().display());
+    for (name, said) in [
+        ("one-site", "is good: sites 1, of which with PHP 1"),
+        ("mass-hosting", "is good: sites 1, of which with PHP 1"),
+        ("https", "is good: sites 5, of which with PHP 3"),
+    ] {
+        let text = std::fs::read_to_string(examples.join(format!("{name}.toml"))).unwrap();
+        let file = folder.file(&format!("{name}.toml"), text.replace("/srv", &srv));
+        let (status, told, errors) =
+            Setup::with(&["check", "--config", &file.display().to_string()]).run();
+        assert_eq!(status, Some(0), "{name}: {told}{errors}");
+        assert!(told.contains(said) && !errors.contains("its root"), "{name}: {told}{errors}");
+        let orders = "certificates for *.customers.example.org: on demand";
+        assert_eq!(errors.contains(orders), name == "https", "{told}{errors}");
+    }
 }

@@ -42,7 +42,7 @@ fn make_serve_answers_https_in_every_protocol() {
     }
     let programs = Path::new(HOWDAH).parent().unwrap().display().to_string();
     if is_root() && !is_open(&programs) {
-        eprintln!("skipped: other users may not enter {programs}");
+        howdah_skip::skip!("other users may not enter {programs}");
         return;
     }
     let home = Folder::writable();

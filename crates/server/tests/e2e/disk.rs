@@ -181,7 +181,7 @@ impl SmallDisk {
             .status()
             .unwrap();
         if !mounted.success() {
-            eprintln!("skipped: a file system cannot be mounted here");
+            howdah_skip::skip!("a file system cannot be mounted here");
             return None;
         }
         Some(SmallDisk(folder))

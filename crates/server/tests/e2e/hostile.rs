@@ -264,7 +264,7 @@ fn a_pool_whose_workers_start_slowly_is_not_replaced() {
             return;
         }
     }
-    eprintln!("skipped: this machine is too slow");
+    howdah_skip::skip!("this machine is too slow");
 }
 
 #[test]

@@ -163,7 +163,7 @@ fn a_site_answers_on_its_own_listeners() {
 #[test]
 fn ipv6_listens_beside_ipv4() {
     if std::net::TcpListener::bind("[::1]:0").is_err() {
-        eprintln!("skipped: this machine has no IPv6");
+        howdah_skip::skip!("this machine has no IPv6");
         return;
     }
     let config = "listen = [\"[::1]:0\"]\ncontrol = \"control\"\n[[site]]\nroot = \"public\"\n\

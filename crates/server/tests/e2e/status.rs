@@ -82,7 +82,7 @@ fn is_installed(program: &str) -> bool {
     command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
     let is_there = command.status().is_ok();
     if !is_there {
-        eprintln!("skipped: {program} is not installed; scripts/install-packages.sh test has it");
+        howdah_skip::skip!("{program} is not installed; scripts/install-packages.sh test has it");
     }
     is_there
 }

@@ -44,7 +44,7 @@ impl MemoryGroup {
                 None => fs::remove_dir(&folder).unwrap(),
             }
         }
-        eprintln!("skipped: this process cannot make a control group for memory");
+        howdah_skip::skip!("this process cannot make a control group for memory");
         None
     }
 

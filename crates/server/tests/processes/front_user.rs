@@ -155,7 +155,7 @@ fn the_user_howdah_is_the_front_s() {
 #[test]
 fn the_front_reads_what_web_servers_may_read() {
     let Some(readers) = group_number("www-data").unwrap() else {
-        return eprintln!("skipped: this machine has no group www-data");
+        return howdah_skip::skip!("this machine has no group www-data");
     };
     if !is_root() {
         return;
@@ -208,7 +208,7 @@ fn the_front_has_the_groups_that_an_administrator_gave_to_www_data() {
     }
     let readers = Identity::of_user("www-data", None).unwrap();
     let Some(readers) = readers else {
-        return eprintln!("skipped: this machine has no user www-data");
+        return howdah_skip::skip!("this machine has no user www-data");
     };
     let folder = Folder::with_script(WHO);
     let server = Setup::folder(&folder).start();
@@ -239,6 +239,6 @@ fn with_users(folder: &Folder, users: &str) -> Option<PathBuf> {
     if works.is_ok_and(|output| output.status.success()) {
         return Some(program);
     }
-    eprintln!("skipped: this machine permits no mount in a namespace of its own");
+    howdah_skip::skip!("this machine permits no mount in a namespace of its own");
     None
 }

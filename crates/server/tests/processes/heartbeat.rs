@@ -73,7 +73,7 @@ fn the_front_that_replaces_a_stopped_one_tells_the_state() {
 #[test]
 fn one_thread_that_hangs_is_enough() {
     if !cfg!(debug_assertions) {
-        return eprintln!("skipped: only debug builds can make one thread hang");
+        return howdah_skip::skip!("only debug builds can make one thread hang");
     }
     for (how, why) in
         [("loop", "it uses a processor without end"), ("sleep", "a system call does not return")]

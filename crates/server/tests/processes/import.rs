@@ -160,7 +160,7 @@ const VALUES: &[&str] = &[
 #[test]
 fn values_are_what_php_fpm_reads() {
     if !Path::new(PHP_FPM).exists() {
-        return eprintln!("skipped: no {PHP_FPM}; scripts/install-packages.sh test installs it");
+        return howdah_skip::skip!("no {PHP_FPM}; scripts/install-packages.sh test installs it");
     }
     let folder = Folder::new();
     let settings: Vec<String> = (0..VALUES.len())
@@ -297,7 +297,7 @@ fn every_directive_of_php_fpm_has_an_equal_or_a_remark() {
     assert!(!remarks.contains("is not known"), "{remarks}");
     // php-fpm itself knows these directives.
     let Ok(known) = Command::new(PHP_FPM).args(["-n", "-t", "-y", path]).output() else {
-        return eprintln!("skipped: no {PHP_FPM}; scripts/install-packages.sh test installs it");
+        return howdah_skip::skip!("no {PHP_FPM}; scripts/install-packages.sh test installs it");
     };
     let said = String::from_utf8_lossy(&known.stderr);
     assert!(!said.contains("unknown entry"), "{said}");
@@ -318,7 +318,7 @@ fn the_guide_names_every_directive_of_php_fpm() {
 fn the_pool_that_debian_installs_becomes_one_that_howdah_serves() {
     let debian = "/etc/php/8.2/fpm/pool.d/www.conf";
     if !Path::new(debian).exists() {
-        return eprintln!("skipped: no {debian}; scripts/install-packages.sh test installs it");
+        return howdah_skip::skip!("no {debian}; scripts/install-packages.sh test installs it");
     }
     let (code, config, remarks) = Setup::with(&["import", "fpm", debian]).run();
     assert_eq!(code, Some(0), "{remarks}");

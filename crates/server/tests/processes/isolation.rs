@@ -147,7 +147,7 @@ impl Sites {
 fn has_landlock() -> bool {
     let found = howdah_sys::landlock::Landlock::of_kernel().is_some_and(|found| found.has_scopes());
     if !found {
-        eprintln!("skipped: this kernel has no Landlock with scopes (Linux 6.12)");
+        howdah_skip::skip!("this kernel has no Landlock with scopes (Linux 6.12)");
     }
     found
 }
@@ -156,7 +156,7 @@ fn has_landlock() -> bool {
 fn has_mounts() -> bool {
     let found = is_root() && howdah_sys::mounts::probe().is_ok();
     if !found {
-        eprintln!("skipped: pools cannot have mounts of their own here");
+        howdah_skip::skip!("pools cannot have mounts of their own here");
     }
     found
 }

@@ -399,7 +399,7 @@ fn a_terminal_that_hangs_up_ends_the_server() {
     let folder = Folder::new();
     let program = std::path::Path::new("/usr/bin/script");
     if !program.exists() {
-        eprintln!("skipped: no {}", program.display());
+        howdah_skip::skip!("no {}", program.display());
         return;
     }
     let file = config(&folder, "pid_file = \"pid\"", "php = false");

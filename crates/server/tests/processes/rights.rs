@@ -215,7 +215,7 @@ fn the_front_lends_its_rights_to_no_script() {
         Ok(status) if status.success() => {
             assert_eq!(server.get("/?f=files/open.txt").status, 403);
         }
-        _ => eprintln!("skipped in part: setfacl is missing, or the folder keeps no lists"),
+        _ => howdah_skip::skip!("setfacl is missing, or the folder keeps no lists"),
     }
     server.stop();
 }
@@ -275,10 +275,10 @@ fn a_pool_has_the_umask_and_the_priority_that_it_is_given() {
 #[test]
 fn a_pool_has_the_groups_that_it_is_given_besides_those_of_its_user() {
     if !has_php() || !is_root() {
-        return eprintln!("skipped: needs root and PHP");
+        return howdah_skip::skip!("needs root and PHP");
     }
     let Ok(Some(games)) = howdah_sys::credentials::group_number("games") else {
-        return eprintln!("skipped: there is no group `games`");
+        return howdah_skip::skip!("there is no group `games`");
     };
     let folder = Folder::with_script("echo 'here';");
     let keys = "[site.php]\nworkers = 1\nsupplementary_groups = [\"games\"]";

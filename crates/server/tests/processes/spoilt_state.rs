@@ -333,7 +333,7 @@ impl SmallDisk {
         let disk = ["-t", "tmpfs", "-o", "size=64k,nr_inodes=12,mode=755", "small"];
         let mounted = Command::new("mount").args(disk).arg(&small).status().unwrap();
         if !mounted.success() {
-            eprintln!("skipped: no tmpfs can be mounted");
+            howdah_skip::skip!("no tmpfs can be mounted");
         }
         mounted.success().then_some(SmallDisk(small))
     }

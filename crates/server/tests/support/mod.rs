@@ -71,7 +71,7 @@ pub fn has_php() -> bool {
             std::env::var_os("CI").is_none(),
             "{text}: `scripts/install-packages.sh build serve` installs it"
         );
-        eprintln!("skipped: {text}");
+        howdah_skip::skip!("{text}");
     }
     works
 }
@@ -80,7 +80,7 @@ pub fn has_php() -> bool {
 pub fn is_root() -> bool {
     let root = Process::own().uid() == 0;
     if !root {
-        eprintln!("skipped: only root can start processes of other users");
+        howdah_skip::skip!("only root can start processes of other users");
     }
     root
 }

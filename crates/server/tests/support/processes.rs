@@ -180,7 +180,7 @@ impl Process {
     pub fn descriptors(&self) -> Vec<String> {
         let folder = match fs::read_dir(format!("/proc/{}/fd", self.0)) {
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-                eprintln!("skipped: only root may see the descriptors of {}", self.name());
+                howdah_skip::skip!("only root may see the descriptors of {}", self.name());
                 return Vec::new();
             }
             folder => folder.unwrap(),

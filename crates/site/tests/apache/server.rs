@@ -45,7 +45,7 @@ impl Apache {
             })
         });
         let (true, Some(php)) = (program.exists(), php) else {
-            eprintln!("skipped: apache2 and libapache2-mod-php are not installed");
+            howdah_skip::skip!("apache2 and libapache2-mod-php are not installed");
             return None;
         };
         static NUMBER: AtomicU32 = AtomicU32::new(0);

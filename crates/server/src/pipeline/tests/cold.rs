@@ -16,7 +16,7 @@ use crate::front::FrontThread;
 #[test]
 fn a_disk_that_does_not_answer_holds_up_no_other_request() {
     if !remembers_names() {
-        eprintln!("skipped: the kernel or the file system cannot tell what is in memory");
+        howdah_skip::skip!("the kernel or the file system cannot tell what is in memory");
         return;
     }
     on_thread(|thread| async move {

@@ -61,10 +61,20 @@ fn from_front() -> Vec<FromFront> {
         },
         FromFront::Presented { id: 9 },
         FromFront::StatusTaken { id: 9 },
-        FromFront::Demand {
-            name: "example.org".into(),
+        FromFront::Demand(Demand {
+            name: "a.example.org".into(),
             has_folder: true,
-        },
+            site: "customers".into(),
+            owner: Some(1001),
+            domain: "example.org".into(),
+        }),
+        FromFront::Demand(Demand {
+            name: "a.example.org".into(),
+            has_folder: false,
+            site: "customers".into(),
+            owner: None,
+            domain: "example.org".into(),
+        }),
     ]
 }
 

@@ -148,7 +148,7 @@ fn tree(name: &str, folders: &[&str]) -> Option<PathBuf> {
         .map(|place| place.join(format!("howdah-test-{name}-{}", std::process::id())))
         .find(|top| fs::create_dir_all(top).is_ok());
     let Some(top) = top else {
-        eprintln!("skipped: only folders for temporary files can be written");
+        howdah_skip::skip!("only folders for temporary files can be written");
         return None;
     };
     for folder in folders {
@@ -296,7 +296,7 @@ fn as_front(config: &Config, check: impl FnOnce() + Send) {
 fn can_confine() -> bool {
     let found = Landlock::of_kernel().is_some_and(Landlock::has_scopes) && seccomp::is_available();
     if !found {
-        eprintln!("skipped: this kernel has no Landlock with scopes, or no seccomp");
+        howdah_skip::skip!("this kernel has no Landlock with scopes, or no seccomp");
     }
     found
 }

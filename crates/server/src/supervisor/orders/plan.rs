@@ -52,6 +52,7 @@ impl OrderPlan {
         let acme = &config.acme;
         let (names, left_out) = names_of(&sites, acme);
         let on_demand = on_demand(&sites, acme);
+        let on_demand_sites = sites.iter().filter(|site| acme.is_on_demand(site)).count();
         let roots = acme.ca_file.as_deref().map_or(Ok(Vec::new()), read_roots);
         let state = acme.state_dir.clone().or_else(|| usual_state(environment));
         let state = state.ok_or_else(|| {
@@ -78,6 +79,7 @@ impl OrderPlan {
                 } else {
                     acme.on_demand_per_hour
                 },
+                on_demand_sites,
                 ask: acme.ask.clone(),
             },
             identity,
@@ -180,9 +182,13 @@ impl OrderPlan {
             Some(_) => "if its folder exists or `ask` allows the name",
             None => "if its folder exists",
         };
+        let sites = match self.settings.on_demand_sites {
+            0 | 1 => "",
+            _ => "site, ",
+        };
         format!(
             "on demand: the first visit of a name orders its certificate, {condition}; at most {} \
-             in an hour",
+             in an hour, of which each {sites}owner of folders and domain leaves a part to others",
             self.settings.on_demand_per_hour
         )
     }

@@ -40,7 +40,7 @@ impl Users {
                 }
             }
             if !taken {
-                eprintln!("skipped: processes run as each of the users {USERS:?}");
+                howdah_skip::skip!("processes run as each of the users {USERS:?}");
                 return None;
             }
             std::thread::sleep(Duration::from_millis(50));

@@ -56,7 +56,7 @@ fn find(name: &str) -> Option<PathBuf> {
     let paths = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"];
     let found = paths.iter().map(|path| Path::new(path).join(name)).find(|path| path.exists());
     if found.is_none() {
-        eprintln!("skipped: no {name}; scripts/install-packages.sh test installs it");
+        howdah_skip::skip!("no {name}; scripts/install-packages.sh test installs it");
     }
     found
 }

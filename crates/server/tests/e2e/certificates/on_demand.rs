@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use super::Site;
 use super::pebble::{Habits, Pebble, has_pebble, own_certificate};
-use crate::support::{Server, wait_until};
+use crate::support::{Process, Server, wait_until};
 use crate::tls::client::{TlsClient, Trust};
 use crate::wire::Wire;
 
@@ -165,7 +165,7 @@ fn orders_on_demand_stop_at_the_limit_of_an_hour() {
     let site = site_with(&names);
     let _pebble = Pebble::start(site.ports, Habits::default());
     let server = site.start(&["*.example.org"], "on_demand_per_hour = 2");
-    let waits = "c.example.org: none yet, as many orders on demand as `on_demand_per_hour` allows";
+    let waits = "c.example.org: none yet, all orders on demand of this hour have begun";
     // The third one waits behind the two others.
     for (number, name) in names.into_iter().enumerate() {
         let ordered = format!("{name}: ends at");
@@ -173,5 +173,30 @@ fn orders_on_demand_stop_at_the_limit_of_an_hour() {
     }
     assert!(site.certificate("c.example.org").is_none());
     assert_eq!(plain_page(&server, "c.example.org"), "the page of c.example.org");
+    server.stop();
+}
+
+#[test]
+fn a_domain_with_many_names_leaves_orders_to_others() {
+    if !has_pebble() {
+        return;
+    }
+    let greedy =
+        ["a.many.example.org", "b.many.example.org", "c.many.example.org", "d.many.example.org"];
+    let small = "small.example.org";
+    let site = site_with(&[&greedy[..], &[small]].concat());
+    let _pebble = Pebble::start(site.ports, Habits::default());
+    let server = site.start(&["*.example.org"], "on_demand_per_hour = 6");
+    site.wait_for_status(&["*.example.org: on demand", "each owner of folders and domain leaves"]);
+    // As another user than root all folders are of one owner, who has five of the orders.
+    let had = if Process::own().uid() == 0 { 3 } else { 2 };
+    let waits = "none yet, its domain has had its share of the orders on demand in this hour";
+    for (number, name) in greedy.into_iter().enumerate() {
+        let text = format!("{name}: {}", if number < had { "ends at" } else { waits });
+        visit_until(&site, &[name], &[&text]);
+    }
+    // The next one is served at once.
+    visit_until(&site, &[small], &["  small.example.org: ends at 20"]);
+    assert_eq!(page(&site, small), "the page of small.example.org");
     server.stop();
 }

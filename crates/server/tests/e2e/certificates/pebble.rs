@@ -74,7 +74,7 @@ fn programs() -> Option<PathBuf> {
     let folder = Path::new(HOWDAH).parent()?.parent()?.join("tools");
     let is_there = folder.join("pebble").exists() && folder.join("pebble-challtestsrv").exists();
     if !is_there {
-        eprintln!("skipped: there is no Pebble: `scripts/install-pebble` builds it, with Go");
+        howdah_skip::skip!("there is no Pebble: `scripts/install-pebble` builds it, with Go");
     }
     is_there.then_some(folder)
 }

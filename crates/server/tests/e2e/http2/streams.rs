@@ -227,15 +227,19 @@ fn early_hints_precede_the_response() {
     if !has_php() {
         return;
     }
-    let script = "<?php header('Link: </style.css>; rel=preload; as=style'); headers_send(103);
-        header_remove('Link'); header('X-Final: 1'); echo 'page';";
-    let site = Site::new(&[("index.php", script)]);
-    let link = ("link".to_owned(), "</style.css>; rel=preload; as=style".to_owned());
-    let reply = Http2::connect(&site).get("/");
-    assert_eq!((reply.status, reply.text(), reply.field("x-final")), (200, "page", Some("1")));
-    assert_eq!(reply.interim, [(103, vec![link])]);
-    let reply = site.get("/");
-    assert_eq!((reply.status, reply.text(), reply.interim[0].0), (200, "page", 103));
+    for send in ["headers_send(103);", "http_response_code(103); flush();"] {
+        let script = format!(
+            "<?php header('Link: </style.css>; rel=preload; as=style'); {send}
+            header_remove('Link'); header('X-Final: 1'); echo 'page';"
+        );
+        let site = Site::new(&[("index.php", &script)]);
+        let link = ("link".to_owned(), "</style.css>; rel=preload; as=style".to_owned());
+        let reply = Http2::connect(&site).get("/");
+        assert_eq!((reply.status, reply.text(), reply.field("x-final")), (200, "page", Some("1")));
+        assert_eq!(reply.interim, [(103, vec![link])], "{send}");
+        let reply = site.get("/");
+        assert_eq!((reply.status, reply.text(), reply.interim[0].0), (200, "page", 103));
+    }
 }
 
 /// Interim responses have no window: a client that reads nothing would fill the server's memory.

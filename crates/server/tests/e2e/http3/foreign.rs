@@ -1,28 +1,32 @@
 //! A client of another make: aioquic (Python).
 
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Served, Special};
-use crate::support::has_php;
+use crate::support::{HOWDAH, has_php};
 use crate::websockets::upstream::{Upstream, rest};
 
 /// Asks for the path in the last argument, as the first ones say, and prints what it sees.
 const SCRIPT: &str = include_str!("foreign.py");
 
-/// Where scripts/install-aioquic puts it.
-const OWN_PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/aioquic/bin/python3");
+/// Returns the Python into which scripts/install-aioquic installs it.
+fn own_python() -> PathBuf {
+    let target = Path::new(HOWDAH).ancestors().nth(2).unwrap_or(Path::new("target"));
+    target.join("tools/aioquic/bin/python3")
+}
 
-fn has_it(python: &str) -> bool {
+fn has_it(python: &Path) -> bool {
     let imported = Command::new(python).args(["-c", "import aioquic"]).output();
     imported.is_ok_and(|output| output.status.success())
 }
 
 /// Runs the client. `None`: the machine does not have it, and the test says so.
 fn run(served: &Served, steps: &[&str]) -> Option<String> {
-    let python = [OWN_PYTHON, "python3"].into_iter().find(|python| has_it(python));
-    let Some(python) = python else {
-        eprintln!("skipped: no aioquic; scripts/install-aioquic installs it");
+    let pythons = [own_python(), PathBuf::from("python3")];
+    let Some(python) = pythons.into_iter().find(|python| has_it(python)) else {
+        howdah_skip::skip!("no aioquic; scripts/install-aioquic installs it");
         return None;
     };
     let authority = served.site.path().join("authority.pem");

@@ -169,8 +169,13 @@ fn output_and_early_hints_come_as_they_are_made() {
     if !has_php() {
         return;
     }
+    output_comes_after_hints("headers_send(103);");
+    output_comes_after_hints("http_response_code(103); flush();");
+}
+
+fn output_comes_after_hints(send: &str) {
     let script = format!(
-        "<?php {AWAIT} header('Link: </a.css>; rel=preload'); headers_send(103); \
+        "<?php {AWAIT} header('Link: </a.css>; rel=preload'); {send} \
             header_remove('Link');
          header('Content-Type: text/event-stream');
          for ($i = 0; $i < 3; $i++) {{ echo \"data: $i\\n\\n\"; flush(); await(\"seen$i\"); }}"

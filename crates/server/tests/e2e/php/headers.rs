@@ -17,7 +17,7 @@ fn status_and_fields_are_what_the_script_says() {
         ("code.php", "<?php http_response_code(451); echo 'no';"),
         ("line.php", "<?php header('HTTP/1.1 418 I am a teapot'); echo 'tea';"),
         ("status.php", "<?php header('Status: 402 Pay First'); echo 'pay';"),
-        ("early.php", "<?php header('HTTP/1.1 103 Early Hints'); echo 'late';"),
+        ("switch.php", "<?php header('HTTP/1.1 101 Switching Protocols'); echo 'late';"),
         ("location.php", "<?php header('Location: /elsewhere');"),
         ("moved.php", "<?php header('Location: /x', true, 308);"),
         ("created.php", "<?php http_response_code(201); header('Location: /item/1');"),
@@ -29,7 +29,7 @@ fn status_and_fields_are_what_the_script_says() {
         ("/code.php", 451, "Unavailable For Legal Reasons", "no"),
         ("/line.php", 418, "I am a teapot", "tea"),
         ("/status.php", 402, "Pay First", "pay"),
-        ("/early.php", 500, "Internal Server Error", "late"),
+        ("/switch.php", 500, "Internal Server Error", "late"),
         ("/location.php", 302, "Found", ""),
         ("/moved.php", 308, "Permanent Redirect", ""),
         ("/created.php", 201, "Created", ""),
@@ -178,6 +178,33 @@ fn early_hints_come_before_the_page() {
     // HTTP/1.0 has no interim responses.
     wire.send(format!("GET {} HTTP/1.0\r\n\r\n", site.awaiting("/")));
     assert_eq!(wire.head().0, 200);
+}
+
+/// How scripts send hints that know no function for them.
+#[test]
+fn a_flush_with_status_103_sends_early_hints() {
+    if !has_php() {
+        return;
+    }
+    for set in ["http_response_code(103);", "header('HTTP/1.1 103 Early Hints');"] {
+        let site = script(&format!(
+            "{AWAIT} {set} header('Link: </a.css>; rel=preload'); flush(); await('hints'); \
+             http_response_code(404); header('X-A: 1'); echo 'page';"
+        ));
+        let mut wire = site.connect();
+        wire.request("GET", &site.awaiting("/"), &[], b"");
+        let (status, reason, fields) = wire.head();
+        assert_eq!((status, &*reason), (103, "Early Hints"));
+        assert!(fields.contains(&("Link".into(), "</a.css>; rel=preload".into())), "{fields:?}");
+        site.allow("hints");
+        let reply = wire.reply("GET");
+        assert_eq!((reply.status, reply.text(), reply.field("x-a")), (404, "page", Some("1")));
+        // HTTP/1.0 has no interim responses.
+        wire.send(format!("GET {} HTTP/1.0\r\n\r\n", site.awaiting("/")));
+        assert_eq!(wire.head().0, 404);
+    }
+    let reply = script("http_response_code(103); header('Link: </a.css>'); echo 'page';").get("/");
+    assert_eq!((reply.status, reply.text(), reply.interim[0].0), (200, "page", 103));
 }
 
 #[test]

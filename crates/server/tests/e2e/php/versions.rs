@@ -76,7 +76,7 @@ fn a_site_has_the_version_of_php_that_it_names() {
 #[test]
 fn two_sites_have_two_versions_of_php_beside_each_other() {
     let Some(other) = std::env::var_os("HOWDAH_OTHER_PHP").map(PathBuf::from) else {
-        eprintln!("skipped: HOWDAH_OTHER_PHP names no howdah-php of another version");
+        howdah_skip::skip!("HOWDAH_OTHER_PHP names no howdah-php of another version");
         return;
     };
     let versions = [own_version(), version_of(&other)];

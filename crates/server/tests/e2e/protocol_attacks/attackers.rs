@@ -370,7 +370,7 @@ fn renegotiations(target: &Target, over: &AtomicBool, _: usize) -> usize {
             .stderr(Stdio::null())
             .spawn();
         let Ok(mut client) = client else {
-            eprintln!("skipped: no openssl");
+            howdah_skip::skip!("no openssl");
             return 1;
         };
         let mut input = client.stdin.take().unwrap();

@@ -96,7 +96,7 @@ fn the_use_of_apcu_is_shown_where_it_is_there() {
         apcu_store('a', str_repeat('x', 100_000)); apcu_fetch('a'); apcu_fetch('b'); echo 'page';";
     let site = shop(&[("page.php", page)], "");
     if site.get("/page.php").text() == "none" {
-        eprintln!("skipped: PHP has no APCu; its package is php-apcu");
+        howdah_skip::skip!("PHP has no APCu; its package is php-apcu");
         return;
     }
     wait_until("APCu has had entries", || {

@@ -83,7 +83,7 @@ fn the_control_socket_reloads_and_stops_the_server_over_http() {
 fn the_control_group_may_ask_and_change_nothing() {
     let setpriv = Path::new("/usr/bin/setpriv").exists() && Path::new("/usr/bin/curl").exists();
     if !is_root() || !setpriv {
-        eprintln!("skipped: needs root, setpriv and curl");
+        howdah_skip::skip!("needs root, setpriv and curl");
         return;
     }
     let config = format!("control_group = \"games\"\n{TOP}{PLAIN}");

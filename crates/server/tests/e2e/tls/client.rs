@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
-    ExtendedKeyUsagePurpose, IsCa, KeyPair, PKCS_RSA_SHA256, SanType,
+    BasicConstraints, CertificateParams, CertifiedIssuer, CustomExtension, DistinguishedName,
+    DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, PKCS_RSA_SHA256,
 };
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, Tls12Resumption};
@@ -122,8 +122,8 @@ impl Authority {
     pub fn certify_detailed(&self, names: &[&str], key: KeyPair) -> Certified {
         self.sign(names, key, |params| {
             params.serial_number = Some(vec![0xf0, 1, 2, 3, 4, 5, 6, 7, 8, 0].into());
-            let mail = "web@a.example".to_owned().try_into().unwrap();
-            params.subject_alt_names.push(SanType::Rfc822Name(mail));
+            params.subject_alt_names.clear();
+            params.custom_extensions.push(alternative_names(names));
             let mut name = DistinguishedName::new();
             name.push(DnType::CountryName, "IS");
             name.push(DnType::StateOrProvinceName, "Norðurland");
@@ -297,6 +297,38 @@ impl TlsClient {
             Err(error) => error.to_string(),
         }
     }
+}
+
+/// Returns the extension with these hosts and with names of every other kind. The library knows not
+/// all forms of them.
+fn alternative_names(hosts: &[&str]) -> CustomExtension {
+    fn element(tag: u8, content: &[u8]) -> Vec<u8> {
+        let [high, low] = u16::try_from(content.len()).unwrap().to_be_bytes();
+        let length: &[u8] = match (high, low) {
+            (0, 0..0x80) => &[low],
+            (0, _) => &[0x81, low],
+            _ => &[0x82, high, low],
+        };
+        [&[tag], length, content].concat()
+    }
+    let other = |kind: &[u8], tag, text: &str| {
+        let value = element(0xa0, &element(tag, text.as_bytes()));
+        element(0xa0, &[element(0x06, kind), value].concat())
+    };
+    // msUPN and id-on-dnsSRV.
+    let user = &[0x2b, 6, 1, 4, 1, 0x82, 0x37, 20, 2, 3];
+    let service = &[0x2b, 6, 1, 5, 5, 7, 8, 7];
+    let mut all: Vec<u8> = hosts.iter().flat_map(|host| element(0x82, host.as_bytes())).collect();
+    let (utf8, ascii) = (0x0c, 0x16);
+    all.extend(other(user, utf8, "änne@corp.example"));
+    all.extend(element(0x81, b"web@a.example"));
+    all.extend(other(service, ascii, "_https.a.example"));
+    all.extend(other(&[0x2b, 6, 1], utf8, "no"));
+    all.extend(other(user, utf8, "bob@corp.example"));
+    // In forms that OpenSSL does not read. For rules, mod_ssl counts them nevertheless.
+    all.extend(other(user, ascii, "no@corp.example"));
+    all.extend(other(service, utf8, "_no.a.example"));
+    CustomExtension::from_oid_content(&[2, 5, 29, 17], element(0x30, &all))
 }
 
 fn versions(trust: Trust) -> &'static [&'static SupportedProtocolVersion] {

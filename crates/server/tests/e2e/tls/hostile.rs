@@ -203,7 +203,7 @@ fn openssl(site: &Site, authority: &Authority, options: &[&str]) -> Option<std::
     match client {
         Ok(client) => Some(client),
         Err(error) => {
-            eprintln!("skipped: openssl: {error}");
+            howdah_skip::skip!("openssl: {error}");
             None
         }
     }
@@ -261,7 +261,7 @@ fn a_client_without_a_common_cipher_is_named_as_such() {
 #[test]
 fn a_scanner_finds_nothing_unsafe() {
     if Command::new("sslscan").arg("--version").output().is_err() {
-        eprintln!("skipped: no sslscan; scripts/install-packages.sh test installs it");
+        howdah_skip::skip!("no sslscan; scripts/install-packages.sh test installs it");
         return;
     }
     let authority = Authority::new();

@@ -20,7 +20,11 @@ const RULES: &str = "Header set X-Told \"%{SSL_SERVER_S_DN}s|%{SSL_SERVER_S_DN_C
     %{SSL_SERVER_V_END}s|%{SSL_CLIENT_A_KEY}s|%{SSL_SERVER_A_SIG}s|%{SSL_SERVER_X}s\"\n\
     RewriteEngine on\n\
     RewriteRule ^ - [E=SEEN:%{SSL:SSL_SERVER_M_SERIAL}-%{SSL:SSL_CLIENT_S_DN_CN}]\n\
-    Header set X-Seen %{SEEN}e\n";
+    Header set X-Seen %{SEEN}e\n\
+    RewriteRule ^ - [E=OTHER:%{SSL:SSL_CLIENT_SAN_OTHER_msUPN_1}|\
+    %{SSL:SSL_CLIENT_SAN_OTHER_msUPN_2}|%{SSL:SSL_CLIENT_SAN_OTHER_dnsSRV_0}|\
+    %{SSL:SSL_SERVER_SAN_OTHER_msUPN_0}|%{SSL:SSL_SERVER_SAN_OTHER_dnsSRV_0}]\n\
+    Header set X-Other %{OTHER}e\n";
 
 /// The variables that a server tells the script in `folder`, and the fields that rules have set.
 fn told(
@@ -33,7 +37,7 @@ fn told(
     let pairs = reply.text().lines().map(|line| line.split_once('=').expect("a pair"));
     let all = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let field = |name| reply.field(name).unwrap_or("-").to_owned();
-    (all, vec![field("x-told"), field("x-seen")])
+    (all, vec![field("x-told"), field("x-seen"), field("x-other")])
 }
 
 /// The same files on Howdah and on Apache, with the certificates in `folder`. `verify` says
@@ -90,6 +94,9 @@ fn scripts_see_the_variables_that_mod_ssl_gives() {
 
     let [mut own, mut theirs] = addresses.map(|address| told(&mut client, address, "all"));
     assert_eq!(own.1, theirs.1);
+    assert!(own.1[2].starts_with("bob@corp.example||"), "{:?}", own.1);
+    assert_eq!(own.0["SSL_CLIENT_SAN_OTHER_msUPN_0"], "änne@corp.example");
+    assert_eq!(own.0["SSL_SERVER_SAN_OTHER_dnsSRV_0"], "_https.a.example");
     // The numbers are random, and the versions are each server's own.
     for name in ["SSL_SESSION_ID", "SSL_VERSION_INTERFACE", "SSL_VERSION_LIBRARY"] {
         let [own, theirs] = [&mut own, &mut theirs].map(|told| told.0.remove(name).expect(name));

@@ -97,7 +97,7 @@ fn start(folder: &Folder, config: &str, name_server: IpAddr) -> Option<Server> {
         .args(["-m", "sh", "-c", &format!("{mounts}true")])
         .status();
     if !can.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: no folder /etc of a test's own");
+        howdah_skip::skip!("no folder /etc of a test's own");
         return None;
     }
     let script = folder.program(
@@ -114,7 +114,7 @@ fn names_of_upstreams_are_looked_up_again_and_again() {
         return;
     }
     let Some(names) = NameServer::start(NAME_SERVER) else {
-        eprintln!("skipped: another program listens on port 53 of {NAME_SERVER}");
+        howdah_skip::skip!("another program listens on port 53 of {NAME_SERVER}");
         return;
     };
     let (first, second) = (Ipv4Addr::new(127, 0, 0, 81), Ipv4Addr::new(127, 0, 0, 82));

@@ -14,8 +14,8 @@ fn has_own_tmp() -> bool {
     let program = std::env::current_exe().unwrap();
     let is_temporary = program.starts_with("/tmp") || program.starts_with("/var/tmp");
     if is_temporary {
-        eprintln!(
-            "skipped: Howdah was built in a folder for temporary files, which the sites share"
+        howdah_skip::skip!(
+            "Howdah was built in a folder for temporary files, which the sites share"
         );
     }
     !is_temporary

@@ -17,7 +17,7 @@ const EAFNOSUPPORT: i32 = 97;
 /// arguments in the words of `inject.c`. `None` where that cannot be done here.
 fn inject(sites: &Sites, thread: u32, list: &[(&str, String)]) -> Option<Vec<i64>> {
     if cfg!(not(target_arch = "x86_64")) {
-        eprintln!("skipped: the calls are made with the registers of x86-64");
+        howdah_skip::skip!("the calls are made with the registers of x86-64");
         return None;
     }
     let program = sites.folder.path().join("inject");
@@ -42,7 +42,7 @@ fn inject(sites: &Sites, thread: u32, list: &[(&str, String)]) -> Option<Vec<i64
     let output = child.wait_with_output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
     if told.starts_with("seize: Operation not permitted") {
-        eprintln!("skipped: this machine lets nobody trace a process");
+        howdah_skip::skip!("this machine lets nobody trace a process");
         return None;
     }
     assert!(output.status.success(), "{told}");

@@ -32,7 +32,7 @@ impl HungFolder {
                 .is_ok_and(|status| status.success())
         });
         if !mounted {
-            eprintln!("skipped: no file system of FUSE can be mounted here");
+            howdah_skip::skip!("no file system of FUSE can be mounted here");
             return None;
         }
         Some(HungFolder { folder, device })

@@ -12,7 +12,7 @@ fn has_own_memory() -> bool {
     use howdah_sys::shared_memory::{probe, probe_limits};
     let found = probe().is_ok() && probe_limits().is_ok();
     if !found {
-        eprintln!("skipped: pools cannot have shared memory of their own here");
+        howdah_skip::skip!("pools cannot have shared memory of their own here");
     }
     found
 }

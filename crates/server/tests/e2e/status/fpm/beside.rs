@@ -32,7 +32,7 @@ impl PhpFpm {
     /// `None` where it is not installed, and where it does not start.
     fn start() -> Option<PhpFpm> {
         if !Path::new(PROGRAM).exists() {
-            eprintln!("skipped: no {PROGRAM}; scripts/install-packages.sh test installs it");
+            howdah_skip::skip!("no {PROGRAM}; scripts/install-packages.sh test installs it");
             return None;
         }
         let folder = Folder::new();
@@ -61,7 +61,7 @@ impl PhpFpm {
         });
         if has_ended {
             let log = std::fs::read_to_string(php_fpm.folder.path().join("log"));
-            eprintln!("skipped: php-fpm does not start: {}", log.unwrap_or_default());
+            howdah_skip::skip!("php-fpm does not start: {}", log.unwrap_or_default());
         }
         (!has_ended).then_some(php_fpm)
     }
