@@ -9,7 +9,7 @@ mod judgement;
 use std::time::{Duration, Instant};
 
 pub(super) use self::judgement::FormerAnswers;
-use self::judgement::{LEAST_RESPONSES, failure};
+use self::judgement::{LEAST_RESPONSES, failure, is_patience_over};
 use super::Supervisor;
 use super::change::{ChangeCause, WantedPlan};
 use super::generation::{Generation, GenerationPhase};
@@ -68,7 +68,8 @@ impl Probation {
         self.is_reload || self.fallback.held.iter().any(|held| held.site == site)
     }
 
-    /// The responses that are judged, where `present` are those of the generation that serves.
+    /// The responses that are judged, where `present` are those of the generation that serves, and
+    /// excuses are not doubted yet.
     fn judged(&self, mut present: Vec<SiteErrors>) -> Vec<SiteErrors> {
         for left in &self.left {
             match present.iter_mut().find(|site| site.name == left.name) {
@@ -145,7 +146,7 @@ impl Supervisor {
         }
         self.rolled_back = None;
         let now = Instant::now();
-        let judged = self.judged().unwrap_or_default();
+        let judged = self.judged_at(now).unwrap_or_default();
         // A generation that has not passed its own probation is nothing to return to.
         let former = self.probation.take().filter(|former| !former.has_passed(&judged, now));
         let former = former.map(|former| former.fallback);
@@ -182,7 +183,18 @@ impl Supervisor {
         }
     }
 
-    /// The responses that a probation judges; `None` without one.
+    /// The responses that a probation judges at `now`; `None` without one.
+    fn judged_at(&self, now: Instant) -> Option<Vec<SiteErrors>> {
+        let (probation, judged) = self.probation.as_ref().zip(self.judged())?;
+        let left = probation.until.saturating_duration_since(now);
+        Some(match is_patience_over(probation.time, left) {
+            true => judged.into_iter().map(SiteErrors::without_patience).collect(),
+            false => judged,
+        })
+    }
+
+    /// The responses that a probation judges, with excuses that may turn out to be none; `None`
+    /// without a probation.
     fn judged(&self) -> Option<Vec<SiteErrors>> {
         let probation = self.probation.as_ref()?;
         let on_probation = self.generations.iter().find(|one| one.number == probation.number);
@@ -195,13 +207,13 @@ impl Supervisor {
     fn fallback(&self) -> Option<FallbackGeneration> {
         let serves = |one: &&Generation| one.phase == GenerationPhase::Serving;
         let serving = self.generations.iter().find(serves)?;
+        let present = serving.counters.as_ref()?.server_errors();
+        let answers = self.former_answers.lately(serving.number, present);
         Some(FallbackGeneration {
             number: serving.number,
             plan: self.current.clone()?,
             held: Vec::new(),
-            answers: self
-                .former_answers
-                .lately(serving.number, serving.counters.as_ref()?.server_errors()),
+            answers: answers.into_iter().map(SiteErrors::without_patience).collect(),
         })
     }
 
@@ -259,7 +271,7 @@ impl Supervisor {
         if self.probation_due().is_none_or(|due| now < due) {
             return;
         }
-        let Some((probation, judged)) = self.probation.as_ref().zip(self.judged()) else {
+        let Some((probation, judged)) = self.probation.as_ref().zip(self.judged_at(now)) else {
             return;
         };
         let (number, is_over) = (probation.number, now >= probation.until);

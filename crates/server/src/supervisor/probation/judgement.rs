@@ -1,11 +1,15 @@
 //! The judgement of a probation: which responses are compared, and when they are too bad.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::observe::SiteErrors;
 
 /// Responses of a site before which its errors are not judged.
 pub(super) const LEAST_RESPONSES: u64 = 10;
+/// The time within which ten scripts of an application that works have ended, and ten responses of
+/// its upstreams have begun, whatever visitors ask for. Then requests that wait for these in vain
+/// are errors, as they are at the end of a shorter probation.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The responses of the generation that serves, as they were half a minute ago and before. Errors
 /// that are older say nothing of the generation that a reload replaces.
@@ -46,10 +50,23 @@ impl FormerAnswers {
             }
             let made = site.made.saturating_sub(former.made);
             let errors = site.errors.saturating_sub(former.errors);
-            SiteErrors { name: site.name, responses, made, errors }
+            let unproven = site.unproven.saturating_sub(former.unproven);
+            SiteErrors {
+                name: site.name,
+                responses,
+                made,
+                errors,
+                unproven,
+            }
         };
         present.into_iter().map(lately).collect()
     }
+}
+
+/// Returns whether scripts and upstreams had enough time to answer in a probation of `time`, of
+/// which `left` is left.
+pub(super) fn is_patience_over(time: Duration, left: Duration) -> bool {
+    left <= time.saturating_sub(PATIENCE)
 }
 
 /// Returns of how many responses more than `most` percent were server errors; `None` where they
@@ -103,6 +120,7 @@ mod tests {
                 responses,
                 made: responses,
                 errors,
+                unproven: 0,
             }]
         };
         let mut former = FormerAnswers::default();
@@ -121,12 +139,23 @@ mod tests {
     }
 
     #[test]
+    fn scripts_have_their_time_to_end_or_the_whole_probation() {
+        let seconds = Duration::from_secs;
+        for (time, left, is_over) in
+            [(30, 30, false), (30, 26, false), (30, 25, true), (2, 1, false), (2, 0, true)]
+        {
+            assert_eq!(is_patience_over(seconds(time), seconds(left)), is_over, "{left}");
+        }
+    }
+
+    #[test]
     fn a_site_fails_that_was_well_before() {
         let made = |name: &str, responses, made, errors| SiteErrors {
             name: name.to_owned(),
             responses,
             made,
             errors,
+            unproven: 0,
         };
         let site = |name: &str, responses, errors| made(name, responses, responses, errors);
         let former = [site("well", 1000, 10), site("ill", 1000, 900)];
