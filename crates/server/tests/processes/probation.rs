@@ -158,6 +158,42 @@ fn visitors_who_fill_the_room_for_uploads_undo_no_reload() {
     server.stop();
 }
 
+/// The queue is full because no script ends, not because visitors ask for too much.
+#[test]
+fn a_reload_after_which_scripts_hang_is_undone() {
+    if !has_php() {
+        return;
+    }
+    let hangs = "if ((int) ini_get('memory_limit') < 100) sleep(1000); \
+                 echo 'worker ', getmypid(), ' ', ini_get('memory_limit');";
+    let folder = Folder::with_script(hangs);
+    let with_limit = |limit: &str| {
+        folder.file("php.ini", format!("memory_limit = {limit}\n"));
+        let site = "[site.php]\nworkers = 1\nqueue = 0\nini_file = \"php.ini\"";
+        config(&folder, "probation = \"30s\"", site)
+    };
+    let server = Setup::config(&with_limit("200M")).start();
+    standby(&server, &folder);
+    wait_for_limit(&server, "200M");
+    with_limit("50M");
+    server.signal(SIGHUP);
+    server.wait_for_log("reloaded; serving");
+    let mut held = Vec::new();
+    wait_until("the queue is full", || {
+        let mut client = Client::connect(server.address());
+        client.ask("/").unwrap();
+        held.push(client);
+        server.log().contains("all workers are busy and the queue is full")
+    });
+    let mut refused = 0;
+    wait_until("the reload is undone", || {
+        refused += u64::from(server.get("/").status == 503);
+        server.log().contains("generation 2 is rolled back to generation 1")
+    });
+    assert!(refused >= 10, "{refused}");
+    wait_for_limit(&server, "200M");
+}
+
 #[test]
 fn a_probation_ends_and_leaves_nothing_of_the_former_generation() {
     if !has_php() {
