@@ -15,6 +15,9 @@ pub trait KeptNotes: Any + Debug + Send + Sync {
 
     /// Returns a copy.
     fn copied(&self) -> Box<dyn KeptNotes>;
+
+    /// Returns about how many bytes of memory the notes take.
+    fn weight(&self) -> usize;
 }
 
 /// The relation of a request to the one that takes notes over.
@@ -43,6 +46,11 @@ impl ModuleNotes {
         });
         let notes: &mut dyn Any = &mut *self.0[place];
         notes.downcast_mut().expect("the place of notes of this type")
+    }
+
+    /// Returns about how many bytes of memory the notes take.
+    pub(crate) fn weight(&self) -> usize {
+        self.0.iter().map(|notes| notes.weight()).sum()
     }
 
     /// Moves the notes that the other request needs into `to`.

@@ -32,6 +32,9 @@ macro_rules! settings {
             /// An estimate of what copying the settings costs: their directives, with long lines
             /// counted several times.
             pub(crate) weight: u64,
+            /// The entries that merging has copied for these settings, if no other request shares
+            /// them: the caller of the merge sets this. 0 otherwise.
+            pub unshared: usize,
         }
 
         impl DirectiveSettings {
@@ -43,6 +46,7 @@ macro_rules! settings {
                     conditions: joined(&self.conditions, &add.conditions),
                     refused: self.refused.as_ref().or(add.refused.as_ref()).cloned(),
                     weight: self.weight + add.weight,
+                    unshared: 0,
                 }
             }
 

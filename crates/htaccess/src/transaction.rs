@@ -152,14 +152,47 @@ impl RequestState {
     }
 
     fn own_weight(&self) -> usize {
-        let tables = [&self.env, &self.notes, &self.fields, &self.error_fields];
-        let tables = tables.into_iter().chain(&self.request_fields);
-        let texts = [self.args.as_ref(), self.user.as_ref(), self.main_uri.as_ref()];
-        let texts = texts.into_iter().flatten();
-        let texts = texts.chain([&self.uri, &self.filename, &self.path_info]);
+        // Each field is named: one that is added cannot be forgotten.
+        let RequestState {
+            method: _,
+            document_root: _,
+            uri,
+            args,
+            filename,
+            path_info,
+            found: _,
+            env,
+            notes,
+            request_fields,
+            fields,
+            error_fields,
+            user,
+            auth_type: _,
+            handler,
+            content_type,
+            charset,
+            encoding,
+            languages,
+            output_filters,
+            status: _,
+            previous: _,
+            is_subrequest: _,
+            main_uri,
+            links_forbidden: _,
+            module_notes,
+            complaints,
+            trace: _,
+        } = self;
+        let tables = [env, notes, fields, error_fields].into_iter().chain(request_fields);
+        let texts = [args, user, handler, content_type, charset, encoding, main_uri];
+        let texts = texts.into_iter().flatten().chain([uri, filename, path_info]);
+        let listed = languages.iter().map(Vec::len).chain(output_filters.iter().map(|it| it.len()));
+        let listed = listed.chain(complaints.iter().map(|(_, message)| message.len()));
         size_of::<RequestState>()
             + tables.map(Fields::size).sum::<usize>()
             + texts.map(Vec::len).sum::<usize>()
+            + listed.map(|length| length + LISTED).sum::<usize>()
+            + module_notes.weight()
     }
 
     /// Sets a variable. A variable that exists keeps the case of its name.
@@ -239,6 +272,9 @@ impl RequestState {
 /// The bytes of a request's variables and notes, as [`Fields::size`] counts them: as many as a
 /// script can be given. Beyond them: 500.
 const MOST_SET: usize = 192 << 10;
+
+/// The bytes of an element of a list beside its text.
+const LISTED: usize = 32;
 
 /// The names that are compared one by one where several variables are set.
 const FEW_COMPARISONS: usize = 1_000;
@@ -410,5 +446,37 @@ mod tests {
         let mut few = RequestState::default();
         few.set_variables(&variables);
         assert_eq!(few.env.len(), 350);
+    }
+
+    #[test]
+    fn every_text_of_a_request_counts_in_its_weight() {
+        let long = || vec![b'x'; 1_000];
+        let changes: [fn(&mut RequestState, Vec<u8>); 13] = [
+            |state, text| state.uri = text,
+            |state, text| state.filename = text,
+            |state, text| state.path_info = text,
+            |state, text| state.args = Some(text),
+            |state, text| state.main_uri = Some(text),
+            |state, text| state.user = Some(text),
+            |state, text| state.handler = Some(text),
+            |state, text| state.content_type = Some(text),
+            |state, text| state.charset = Some(text),
+            |state, text| state.encoding = Some(text),
+            |state, text| state.languages = vec![text],
+            |state, text| state.output_filters = vec![text.into()],
+            |state, text| state.request_fields.get_or_insert_default().push(b"A", &text),
+        ];
+        for (number, change) in changes.into_iter().enumerate() {
+            let mut state = RequestState::default();
+            let before = state.weight();
+            change(&mut state, long());
+            let more = state.weight() - before;
+            assert!((1_000..1_200).contains(&more), "{number}: {more}");
+            let led = RequestState {
+                previous: Some(Box::new(state)),
+                ..Default::default()
+            };
+            assert_eq!(led.weight(), 2 * before + more, "{number}");
+        }
     }
 }

@@ -97,9 +97,12 @@ pub fn head_frame(section: &[u8]) -> HeadFrame {
 }
 
 /// Returns whether a field section has a pseudo field, which trailers must not have
-/// (RFC 9114 §4.3). `false` also for a section that cannot be read.
+/// (RFC 9114 §4.3). The section may be cut off. Lines that cannot be read have none.
 pub fn has_pseudo_field(section: &[u8]) -> bool {
-    HeadLines::read(section).is_some_and(|lines| lines.seen != 0 || lines.is_malformed)
+    let mut lines = HeadLines::default();
+    // A section that cannot be read ends there.
+    let _ = lines.read_all(section);
+    lines.seen != 0 || lines.is_malformed
 }
 
 fn frame(section: &[&[u8]]) -> Vec<u8> {
@@ -134,6 +137,12 @@ impl HeadLines {
     /// Reads a field section (RFC 9204 §4.5). `None`: it cannot be read.
     fn read(section: &[u8]) -> Option<HeadLines> {
         let mut lines = HeadLines::default();
+        lines.read_all(section)?;
+        Some(lines)
+    }
+
+    /// Notes the lines of a field section. `None`: it cannot be read from some line on.
+    fn read_all(&mut self, section: &[u8]) -> Option<()> {
         let mut reader = HeadReader { bytes: section, at: 0 };
         // Required Insert Count and Base.
         reader.integer(8)?;
@@ -143,37 +152,37 @@ impl HeadLines {
                 // Indexed.
                 0 => {
                     let index = reader.integer(6)?;
-                    lines.note(name_in_table(index, first & 0x40 != 0));
+                    self.note(name_in_table(index, first & 0x40 != 0));
                 }
                 // A literal value, and a name of a table.
                 1 => {
                     let index = reader.integer(4)?;
-                    lines.note(name_in_table(index, first & 0x10 != 0));
+                    self.note(name_in_table(index, first & 0x10 != 0));
                     reader.string(7)?;
                 }
                 // A literal value and a literal name.
                 2 => {
                     let name = reader.string(3)?.name();
+                    self.note(name);
                     let value = reader.at;
                     let is_websocket = reader.string(7)?.is(&WEBSOCKET);
-                    lines.note(name);
                     if is_websocket && name == FieldNameKind::Pseudo(PSEUDO_FIELDS.len() - 1) {
-                        lines.websocket = Some(value..reader.at);
+                        self.websocket = Some(value..reader.at);
                     }
                 }
                 // The same two with the entries behind the base.
                 3 => {
                     reader.integer(4)?;
-                    lines.note(FieldNameKind::Usual);
+                    self.note(FieldNameKind::Usual);
                 }
                 _ => {
                     reader.integer(3)?;
                     reader.string(7)?;
-                    lines.note(FieldNameKind::Usual);
+                    self.note(FieldNameKind::Usual);
                 }
             }
         }
-        Some(lines)
+        Some(())
     }
 
     fn note(&mut self, name: FieldNameKind) {
@@ -405,7 +414,11 @@ mod tests {
             let expected = if is_malformed { &EMPTY_SECTION } else { &bytes[..] };
             assert_eq!(section(&made.bytes), expected, "{bytes:x?}");
             assert!(has_pseudo_field(&bytes));
+            // The section may be cut off behind them.
+            assert!(has_pseudo_field(&[&bytes[..], &[0x27]].concat()));
         }
+        let long = [&[0, 0][..], &line(b":protocol", &[b'x'; 100], true)].concat();
+        assert!(has_pseudo_field(&long[..long.len() - 50]), "its value is cut off");
         // Entries of the dynamic table, with numbers that are pseudo fields in the static one.
         for lines in [&usual(b"abc")[..], &[0x81], &[0x41, 1, b'x']] {
             assert!(!has_pseudo_field(&[&[0, 0][..], lines].concat()), "{lines:x?}");

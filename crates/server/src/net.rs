@@ -19,8 +19,8 @@ mod turn;
 
 pub(crate) use self::accept::{AcceptErrors, AcceptTurn, ThreadConnection};
 pub(crate) use self::clients::{
-    ClientStreams, Clients, CountedConnection, FilterMemory, HeldMemory, TooManyTunnels,
-    client_address,
+    ArrivingHead, ClientStreams, Clients, CountedConnection, FilterMemory, HeldMemory,
+    TooManyTunnels, client_address,
 };
 pub(crate) use self::deadline::{ClientTag, DeadlineWatch, DeadlineWatches, SWEEP, task_waker};
 pub(crate) use self::encrypted::EncryptedTransport;

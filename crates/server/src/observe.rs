@@ -3,6 +3,7 @@
 
 mod access_log;
 mod counters;
+mod culprit;
 mod directive_messages;
 mod histogram;
 mod phase;
@@ -15,6 +16,7 @@ pub(crate) use self::access_log::{
 pub(crate) use self::counters::{
     CountedFigures, FrontCounters, Ledger, NO_SITE, SiteErrors, SiteTotals, ThreadCounters, Totals,
 };
+pub(crate) use self::culprit::{Culprit, Excuse};
 pub(crate) use self::directive_messages::{DirectiveMessage, LoggedMessages};
 pub(crate) use self::histogram::Histogram;
 pub(crate) use self::phase::Phase;

@@ -93,8 +93,7 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> ServedReq
         None => directives::resolve(context, site).await,
     };
     if refused.is_none() && resolved.is_forbidden() {
-        let refused = RequestError::forbidden(context.situation(), Status::FORBIDDEN);
-        context.thread.report(&refused);
+        context.report(&RequestError::forbidden(context.situation(), Status::FORBIDDEN));
     }
 
     // Answer and adjust: a file, a script or a status makes the response, directives change it.
@@ -133,6 +132,9 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> ServedReq
     if let Some(notes) = &mut notes {
         notes.first_byte = Some(context.arrival.started.elapsed());
     }
+    if let Some(response) = &mut response {
+        response.excuse = context.excuse(response.status());
+    }
     context.phase.set(Phase::Sending);
     ServedRequest { response, site: Some(site), user, notes }
 }
@@ -149,7 +151,7 @@ struct RefusedRequest {
 fn refuse(context: &mut RequestContext<'_, '_>, site: &Site) -> Option<RefusedRequest> {
     let client = context.peer.remote.ip();
     if let Err(wait) = context.thread.clients().request(client, site.number()) {
-        context.thread.report(&RequestError::too_many(context.situation()));
+        context.report(&RequestError::too_many(context.situation()));
         return Some(RefusedRequest {
             status: Status::TOO_MANY_REQUESTS,
             wait: Some(wait),
@@ -157,8 +159,7 @@ fn refuse(context: &mut RequestContext<'_, '_>, site: &Site) -> Option<RefusedRe
     }
     let refusal = context.refused?;
     context.phase.set(Phase::ReadingHead);
-    let error = RequestError::head(context.situation(), refusal.status, refusal.why);
-    context.thread.report(&error);
+    context.report(&RequestError::head(context.situation(), refusal.status, refusal.why));
     Some(RefusedRequest { status: refusal.status, wait: None })
 }
 
@@ -184,8 +185,9 @@ pub(crate) fn end(
     outcome: SendOutcome,
 ) -> Option<Vec<u8>> {
     response.body.release();
-    let head = response.head.get();
-    record(thread, situation, arrival, RecordedResponse { head, length, user, notes }, outcome);
+    let (head, excuse) = (response.head.get(), response.excuse);
+    let recorded = RecordedResponse { head, excuse, length, user, notes };
+    record(thread, situation, arrival, recorded, outcome);
     match &mut response.body {
         ResponseBody::Buffer(buffer, _) => Some(std::mem::take(buffer)),
         _ => None,
@@ -237,7 +239,13 @@ pub(crate) fn record_gone(
     connection: ConnectionFacts,
 ) {
     let head = ResponseHead::new(Status::CLIENT_CLOSED_REQUEST);
-    let answer = RecordedResponse { head: &head, length: None, user, notes };
+    let answer = RecordedResponse {
+        head: &head,
+        excuse: None,
+        length: None,
+        user,
+        notes,
+    };
     let result = Err(body::PumpError::Client(ConnectionError::Broken));
     let outcome = SendOutcome { bytes: 0, result, connection };
     record(thread, situation, arrival, answer, outcome);
@@ -320,7 +328,7 @@ async fn answer(
             Ok(response) => return (Some(response), user),
             Err(failed) => failed,
         };
-        let Some(status) = context.thread.report_failed(&failed) else {
+        let Some(status) = context.report_failed(&failed) else {
             return (None, user);
         };
         if ruled.is_none() || errors == MOST_ERRORS {
@@ -391,8 +399,7 @@ async fn settle(context: &mut RequestContext<'_, '_>, response: &mut Response) -
     let Some(error) = RequestError::content(context.situation(), error) else {
         return true;
     };
-    let status = error.status.unwrap_or(Status::INTERNAL_SERVER_ERROR);
-    context.thread.report(&error);
+    let status = context.report(&error).unwrap_or(Status::INTERNAL_SERVER_ERROR);
     *response = Response::error(status).with_retry_after();
     true
 }

@@ -331,6 +331,7 @@ impl<P> Default for CacheSlot<P> {
 
 /// Returns about how many bytes an entry takes. Three copies of variables count: those in the state
 /// of the request, those that are encoded in the call of a script, and their names in the call.
+/// Settings that were merged for this request alone live as long as the entry.
 fn bytes_of(client: &ClientRequest<'_>, key: CacheKey<'_>, resolved: &Resolved) -> usize {
     let question = key.path.absolute_bytes().len()
         + key.query.map_or(0, <[u8]>::len)
@@ -342,7 +343,7 @@ fn bytes_of(client: &ClientRequest<'_>, key: CacheKey<'_>, resolved: &Resolved) 
     let ruled = resolved.ruled.as_ref().map_or(0, |ruled| {
         let settings = ruled.settings.php.iter().flat_map(|php| &php.values);
         let settings = settings.map(|(name, value)| Fields::size_of_line(name, value));
-        3 * ruled.state.weight() + settings.sum::<usize>()
+        3 * ruled.state.weight() + settings.sum::<usize>() + ENTRY * ruled.unshared()
     });
     SMALLEST_ENTRY + 3 * question + location + ruled
 }
@@ -378,6 +379,9 @@ const MOST_BYTES: usize = 16 << 20;
 
 /// The bytes of one entry. A resolution beyond them is not kept.
 const LARGEST_ENTRY: usize = 64 << 10;
+
+/// The bytes of an entry of settings that merging has copied.
+const ENTRY: usize = 200;
 
 /// The bytes of an entry for which directives set nothing, with a prepared answer.
 const SMALLEST_ENTRY: usize = 2 << 10;

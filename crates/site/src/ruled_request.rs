@@ -28,6 +28,14 @@ pub(crate) struct PassedAccess {
     pub(crate) is_script: bool,
 }
 
+impl RuledRequest {
+    /// Returns the entries of settings that no other request shares.
+    pub(crate) fn unshared(&self) -> usize {
+        let before = self.before.iter().map(|passed| &passed.settings);
+        before.chain([&self.settings]).map(|settings| settings.unshared).sum()
+    }
+}
+
 impl PassedAccess {
     pub(crate) fn is_same(&self, other: &PassedAccess) -> bool {
         Arc::ptr_eq(&self.settings, &other.settings) && self.is_script == other.is_script

@@ -159,7 +159,7 @@ impl Rules {
         if numbers.is_empty() {
             return Ok(Rc::clone(&self.folder));
         }
-        variant(&self.by_files, numbers, || {
+        variant(&self.by_files, &self.folder, numbers, || {
             let sections = numbers.iter().filter_map(|number| self.file_section(*number));
             let merged = together(sections.map(|section| &section.settings), meter)?;
             let pending = [&self.settings().conditions[..], &merged.conditions].concat();
@@ -235,7 +235,7 @@ impl SettingsInForce {
         numbers: &[u16],
         meter: Meter<'_>,
     ) -> Result<Rc<SettingsInForce>, Exhausted> {
-        variant(&self.by_branches, numbers, || {
+        variant(&self.by_branches, self, numbers, || {
             let branches = self.pending.iter().zip(numbers);
             let branches =
                 branches.filter_map(|(section, number)| section.branches.get(usize::from(*number)));
@@ -252,8 +252,9 @@ impl SettingsInForce {
         meter: Meter<'_>,
     ) -> Result<Rc<SettingsInForce>, Exhausted> {
         let sets_handler = sections.core.as_ref().is_some_and(|core| core.sets_handler());
-        let settings = self.settings.merge_counted(sections, meter)?;
+        let mut settings = self.settings.merge_counted(sections, meter)?;
         let (merges, copied) = (&self.copied.folder, self.settings.copied_with(sections));
+        settings.unshared = self.settings.unshared + sections.unshared + copied + LEAST_COPIED;
         Ok(Rc::new(SettingsInForce {
             is_silent: settings.is_silent(),
             settings: Arc::new(settings),
@@ -282,20 +283,29 @@ fn together<'s>(
     meter: Meter<'_>,
 ) -> Result<DirectiveSettings, Exhausted> {
     let first = sections.next().cloned().unwrap_or_default();
-    sections.try_fold(first, |merged, section| merged.merge_counted(section, meter))
+    sections.try_fold(first, |merged, section| {
+        let copied = merged.unshared + merged.copied_with(section);
+        let mut merged = merged.merge_counted(section, meter)?;
+        merged.unshared = copied;
+        Ok(merged)
+    })
 }
 
-/// Returns the variant for `numbers`, made on first use.
+/// Returns the variant of `base` for `numbers`, made on first use. One that is kept is shared by
+/// all requests; a table of settings that are not kept themselves keeps nothing for others.
 fn variant(
     known: &Variants,
+    base: &SettingsInForce,
     numbers: &[u16],
     make: impl FnOnce() -> Result<Rc<SettingsInForce>, Exhausted>,
 ) -> Result<Rc<SettingsInForce>, Exhausted> {
     if let Some((_, found)) = known.known.borrow().iter().find(|(key, _)| **key == *numbers) {
         return Ok(Rc::clone(found));
     }
-    let made = make()?;
-    if known.folder.keep_combination() {
+    let mut made = make()?;
+    if base.settings.unshared == 0 && known.folder.keep_combination() {
+        let settings = Rc::get_mut(&mut made).and_then(|made| Arc::get_mut(&mut made.settings));
+        settings.expect("they were just made").unshared = 0;
         known.known.borrow_mut().push((numbers.into(), Rc::clone(&made)));
     }
     Ok(made)
@@ -303,6 +313,10 @@ fn variant(
 
 /// The number of a condition of which no branch applies.
 pub(crate) const NO_BRANCH: u16 = u16::MAX;
+
+/// Entries for which a merge counts that copies fewer: the lists and the settings of modules which
+/// it makes.
+const LEAST_COPIED: usize = 8;
 
 /// Entries that a folder's settings may copy from its file and from the folders above, of the
 /// modules that both have directives of. Beyond, what the file covers is answered with 500. An

@@ -8,10 +8,13 @@ pub struct RequestFrames {
     kind: FrameKind,
     /// Bytes of its payload that have not passed.
     left: u64,
-    /// The payload of a HEADERS frame so far.
+    /// The payload of a HEADERS frame so far; of trailers, the first [`MOST_OF_TRAILERS`] bytes.
     section: Vec<u8>,
     stage: RequestStage,
 }
+
+/// The bytes of trailers that are kept. Nobody reads trailers, so that these are enough.
+const MOST_OF_TRAILERS: usize = 4096;
 
 /// A part of the request.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,7 +23,7 @@ pub enum FramePart {
     Head(Vec<u8>),
     /// The next bytes of the stream are content: that many of those that were given.
     Content(usize),
-    /// The field section behind the content.
+    /// The begin of the field section behind the content: at most 4 KiB.
     Trailers(Vec<u8>),
 }
 
@@ -83,7 +86,7 @@ impl RequestFrames {
             self.left -= passed as u64;
             match self.kind {
                 FrameKind::Data => return Ok((used, Some(FramePart::Content(passed)))),
-                FrameKind::Headers => self.section.extend_from_slice(&rest[..passed]),
+                FrameKind::Headers => self.section.extend_from_slice(&rest[..self.kept(passed)]),
                 FrameKind::Unknown => {}
             }
             used += passed;
@@ -92,6 +95,11 @@ impl RequestFrames {
             }
         }
         Ok((used, None))
+    }
+
+    /// The bytes of memory that a HEADERS frame takes whose end has not come.
+    pub fn held(&self) -> usize {
+        self.section.capacity()
     }
 
     /// Checks the end of the stream.
@@ -116,6 +124,16 @@ impl RequestFrames {
         };
         self.left = length;
         Ok(())
+    }
+
+    /// Returns how many of the next `passed` bytes of a HEADERS frame are kept.
+    fn kept(&self, passed: usize) -> usize {
+        match self.stage {
+            RequestStage::Head => passed,
+            RequestStage::Content | RequestStage::AfterTrailers => {
+                passed.min(MOST_OF_TRAILERS - self.section.len())
+            }
+        }
     }
 
     /// Ends a HEADERS frame.
@@ -238,6 +256,34 @@ mod tests {
             assert_eq!(parts, [&b"head"[..], b"abcd", b"trailers", b""], "{step}");
         }
         assert_eq!(read(&frame(1, b""), 1).unwrap(), [b"", b""]);
+    }
+
+    #[test]
+    fn long_trailers_are_not_kept() {
+        let (kept, long) = (vec![7; MOST_OF_TRAILERS], vec![7; 100 * MOST_OF_TRAILERS]);
+        let length = (long.len() as u32 | 0b10 << 30).to_be_bytes();
+        for step in [1, 1000, MOST_OF_TRAILERS + 1, long.len()] {
+            let mut frames = RequestFrames::default();
+            let head = frames.read(&frame(1, b"head")).unwrap();
+            assert_eq!(head.1, Some(FramePart::Head(b"head".to_vec())));
+            assert_eq!(frames.read(&[&[1], &length[..]].concat()).unwrap(), (5, None));
+            let mut parts = long.chunks(step).map(|part| {
+                let (_, part) = frames.read(part).unwrap();
+                assert!(frames.held() <= 2 * MOST_OF_TRAILERS, "{step}: {}", frames.held());
+                part
+            });
+            assert_eq!(parts.find_map(|part| part), Some(FramePart::Trailers(kept.clone())));
+        }
+    }
+
+    #[test]
+    fn what_is_kept_of_a_head_is_told() {
+        let mut frames = RequestFrames::default();
+        let begin = [&[1, 0x80, 0, 0xff, 0xff][..], &[0; 5000]].concat();
+        assert_eq!((frames.held(), frames.read(&begin).unwrap()), (0, (begin.len(), None)));
+        assert!((5000..0xffff).contains(&frames.held()), "{}", frames.held());
+        frames.read(&[0; 0xffff - 5000]).unwrap();
+        assert_eq!(frames.held(), 0, "the caller has it");
     }
 
     #[test]

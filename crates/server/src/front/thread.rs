@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use howdah_config::Config;
 use howdah_files::{CompressedCache, FileStore};
-use howdah_http::{Limits, Status};
+use howdah_http::Limits;
 use howdah_php::{Pool, PoolHandle, RequestEncoder};
 use howdah_site::{ResolutionCache, Site, Sites};
 use howdah_sys::credentials::Identity;
@@ -33,9 +33,7 @@ use crate::host::{ComparedPasswords, FrontHost, Passwords, user_of};
 use crate::net::{
     AcceptTurn, AcceptedConnection, Clients, DeadlineWatches, HandshakeTurns, Listener, Peer, SWEEP,
 };
-use crate::observe::{
-    AccessLog, AccessLogs, DirectiveMessage, RequestError, RespondError, ThreadCounters,
-};
+use crate::observe::{AccessLog, AccessLogs, DirectiveMessage, RequestError, ThreadCounters};
 use crate::pipeline::{CostlySites, answers};
 use crate::respond::{KeptConnections, PreparedResponse};
 
@@ -359,19 +357,10 @@ impl FrontThread {
         }
     }
 
-    /// Logs an error.
+    /// Logs an error. One that decides about the response is reported to its
+    /// [`RequestContext`](crate::pipeline::RequestContext).
     pub(crate) fn report(&self, error: &RequestError) {
         error.log(&self.shared.log);
-    }
-
-    /// Logs why there is no response, where there is something to log and a client to answer.
-    /// Returns the status for the client; `None` if it is gone.
-    pub(crate) fn report_failed(&self, failed: &RespondError) -> Option<Status> {
-        let status = failed.status()?;
-        if let RespondError::Error(error) = failed {
-            self.report(error);
-        }
-        Some(status)
     }
 
     /// This thread's counters.

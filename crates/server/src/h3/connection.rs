@@ -13,6 +13,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -22,7 +23,9 @@ use bytes::Bytes;
 use quinn::VarInt;
 
 use super::client_meter::{ClientExcess, ClientMeter};
+use super::outgoing::OutgoingStream;
 use super::stream;
+use super::stream_frames::StreamFrames;
 use super::transport::{NewestRequest, QuicTransport, TransportFacts};
 use crate::front::FrontThread;
 use crate::log::Level;
@@ -95,7 +98,9 @@ pub(crate) async fn run(thread: Rc<FrontThread>, connection: quinn::Connection, 
     limits.header_list = limits.header_list.min(MOST_HEADER_LIST);
     let streams = limits.streams;
     let meter = ClientMeter::new(limits);
-    let accepted = Rc::new(TransportFacts::new(meter, streams, task.clone()));
+    // A proxy's connection has requests of many clients.
+    let memory = (!peer.is_proxy).then(|| (Arc::clone(&thread.shared.clients), peer.remote.ip()));
+    let accepted = Rc::new(TransportFacts::new(meter, streams, task.clone(), memory));
     let account = thread.client_streams(&peer);
     let shared = Rc::new(H3Shared {
         thread: Rc::clone(&thread),
@@ -309,13 +314,19 @@ impl H3Shared {
     /// Refuses a request of a client that has as many open as it may have.
     #[cold]
     fn refuse(&self, request: &NewestRequest) {
-        self.thread.counters().count_limit("http3", "client_memory");
         let why = "the client has as many requests open as `client_memory` allows";
+        self.reject(&request.outgoing, &request.frames, why);
+        self.accepted.end_request(request.outgoing.index());
+    }
+
+    /// Refuses a request for which its client has no room in `client_memory`.
+    #[cold]
+    pub(super) fn reject(&self, outgoing: &OutgoingStream, frames: &StreamFrames, why: &str) {
+        self.thread.counters().count_limit("http3", "client_memory");
         self.say(&format!("HTTP/3 request refused: {why}"));
         // The client may send it again (RFC 9114 §4.1.1).
-        request.outgoing.reset(Code::H3_REQUEST_REJECTED);
-        request.frames.stop(Code::H3_REQUEST_REJECTED);
-        self.accepted.end_request(request.outgoing.index());
+        outgoing.reset(Code::H3_REQUEST_REJECTED);
+        frames.stop(Code::H3_REQUEST_REJECTED);
     }
 
     /// Logs an event of the connection.

@@ -18,6 +18,7 @@ use super::connection::H3Shared;
 use super::content::ReceivedStream;
 use super::outgoing::OutgoingStream;
 use super::sink::H3Sink;
+use super::stream_frames::StreamFrames;
 use super::transport::{NewestRequest, QuicStream as Streams, QuicTransport};
 use crate::front::{ArrivingRequest, FrontThread};
 use crate::net::Peer;
@@ -32,13 +33,18 @@ pub(super) async fn serve(
     (request, arriving): (UnreadRequest, ArrivingRequest),
     NewestRequest { outgoing, frames, is_early }: NewestRequest,
 ) {
-    let (parts, stream) = match read_head(shared, request).await {
+    let (parts, stream) = match read_head(shared, request, &frames).await {
         ReadHead::Read(read) => *read,
         ReadHead::Refused => {
             drop(frames);
             // An error shows that the client is gone.
             let _ = poll_fn(|context| outgoing.poll_finished(context)).await;
             return confirm(shared, &outgoing).await;
+        }
+        ReadHead::None if frames.lacks_memory() => {
+            let why = "the heads of the client's requests take as much memory as `client_memory` \
+                       allows";
+            return shared.reject(&outgoing, &frames, why);
         }
         ReadHead::None => return outgoing.reset(Code::H3_REQUEST_INCOMPLETE),
     };
@@ -74,13 +80,13 @@ enum ReadHead {
 }
 
 /// Reads the head of a request, for at most `head_timeout`.
-async fn read_head(shared: &H3Shared, request: UnreadRequest) -> ReadHead {
+async fn read_head(shared: &H3Shared, request: UnreadRequest, frames: &StreamFrames) -> ReadHead {
     let thread = &shared.thread;
     let resolved = request.resolve_request();
     match within(thread, thread.config().limits.head_timeout, resolved).await {
         Some(Ok((request, stream))) => ReadHead::Read(Box::new((request.into_parts().0, stream))),
         Some(Err(StreamError::HeaderTooBig { .. })) => ReadHead::Refused,
-        Some(Err(StreamError::RemoteTerminate { .. })) => {
+        Some(Err(StreamError::RemoteTerminate { .. })) if !frames.lacks_memory() => {
             shared.count_reset();
             ReadHead::None
         }

@@ -2,7 +2,7 @@
 //!
 //! The `h3` crate gets the head alone. It would take an empty DATA frame for the end, half a frame
 //! for a whole one, and keep what comes faster than it takes frames apart. Here one chunk of QUIC
-//! is kept, and the section of a HEADERS frame.
+//! is kept, and the section of a HEADERS frame, which counts in the client's memory.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -17,6 +17,7 @@ use howdah_http::h3::{FramePart, HeadFrame, RequestFrames, StreamMistake, head_f
 use quinn::RecvStream;
 
 use super::transport::{READ, TransportFacts, code, number, read_error};
+use crate::net::ArrivingHead;
 
 /// The client's side of a request's stream, which the crate and the request's content share.
 #[derive(Clone)]
@@ -34,6 +35,10 @@ struct ReceivedFrames {
     has_head: bool,
     has_ended: bool,
     is_websocket: bool,
+    /// The memory of a head whose end has not come; `None` for a proxy's connection.
+    arriving: Option<ArrivingHead>,
+    /// The head is given up: its client has no room for it.
+    lacks_memory: bool,
 }
 
 /// A part of the request.
@@ -54,6 +59,8 @@ impl StreamFrames {
             has_head: false,
             has_ended: false,
             is_websocket: false,
+            arriving: shared.arriving_head(),
+            lacks_memory: false,
         })))
     }
 
@@ -97,6 +104,12 @@ impl StreamFrames {
         self.0.borrow().is_websocket
     }
 
+    /// Returns whether the head was given up, because its client has no room for it in
+    /// `client_memory`.
+    pub(super) fn lacks_memory(&self) -> bool {
+        self.0.borrow().lacks_memory
+    }
+
     /// Tells the client to send nothing more.
     pub(super) fn stop(&self, with: Code) {
         // It fails for a stream that has ended.
@@ -118,11 +131,17 @@ impl ReceivedFrames {
             if self.is_broken() {
                 return self.broken();
             }
+            if self.lacks_memory {
+                return cancelled();
+            }
             let (used, part) = match self.frames.read(&self.chunk) {
                 Ok(read) => read,
                 Err(mistake) => return self.fail(mistake),
             };
             self.chunk.advance(used);
+            if !self.holds_section() {
+                return cancelled();
+            }
             self.shared.meter.count_undecoded(&self.unseen, used, self.has_head);
             if self.shared.meter.excess().is_some() {
                 return self.broken();
@@ -157,6 +176,19 @@ impl ReceivedFrames {
         }
     }
 
+    /// Counts the memory of a HEADERS frame whose end has not come. Returns `false`, and gives the
+    /// frame up, where there is no room for it.
+    fn holds_section(&mut self) -> bool {
+        let held = self.frames.held();
+        if self.arriving.as_mut().is_none_or(|arriving| arriving.hold(held)) {
+            return true;
+        }
+        self.lacks_memory = true;
+        (self.frames, self.chunk) = (RequestFrames::default(), Bytes::new());
+        self.arriving = None;
+        false
+    }
+
     /// Makes the connection's task end the connection.
     fn fail<T>(&self, mistake: StreamMistake) -> Poll<Result<T, StreamErrorIncoming>> {
         self.shared.note_violation(match mistake {
@@ -175,9 +207,14 @@ impl ReceivedFrames {
     /// Wakes the connection's task. The request has lost its client.
     fn broken<T>(&self) -> Poll<Result<T, StreamErrorIncoming>> {
         self.shared.task.wake_by_ref();
-        let error_code = Code::H3_REQUEST_CANCELLED.value();
-        Poll::Ready(Err(StreamErrorIncoming::StreamTerminated { error_code }))
+        cancelled()
     }
+}
+
+/// The end of a request that goes on no more.
+fn cancelled<T>() -> Poll<Result<T, StreamErrorIncoming>> {
+    let error_code = Code::H3_REQUEST_CANCELLED.value();
+    Poll::Ready(Err(StreamErrorIncoming::StreamTerminated { error_code }))
 }
 
 /// The client need not send what nobody reads any more (RFC 9114 §4.1).

@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use super::client_meter::ClientMeter;
 use super::outgoing::OutgoingStream;
 use super::stream_frames::StreamFrames;
 use super::write_turns::WriteTurns;
+use crate::net::{ArrivingHead, Clients};
 use crate::streams::TooManyUpdates;
 
 /// Bytes that a stream beside requests counts for, also where none come. Clients need three.
@@ -48,6 +50,8 @@ pub(super) struct TransportFacts {
     turns: Rc<WriteTurns>,
     /// The connection's task.
     pub(super) task: Waker,
+    /// The client's memory; `None` for a proxy's connection.
+    memory: Option<(Arc<Clients>, IpAddr)>,
     /// The parts of the request that was accepted last.
     newest: RefCell<Option<NewestRequest>>,
     /// Streams from this number on are refused: the client sends their requests elsewhere.
@@ -67,13 +71,20 @@ pub(super) struct NewestRequest {
 }
 
 impl TransportFacts {
-    /// The facts of a connection that may have `streams` requests at a time.
-    pub(super) fn new(meter: ClientMeter, streams: u64, task: Waker) -> TransportFacts {
+    /// The facts of a connection that may have `streams` requests at a time. `memory` is `None` for
+    /// a proxy's connection.
+    pub(super) fn new(
+        meter: ClientMeter,
+        streams: u64,
+        task: Waker,
+        memory: Option<(Arc<Clients>, IpAddr)>,
+    ) -> TransportFacts {
         TransportFacts {
             meter,
             violation: Cell::new(None),
             turns: Rc::new(WriteTurns::new(streams)),
             task,
+            memory,
             newest: RefCell::new(None),
             end: Cell::new(u64::MAX),
             last: Cell::new(None),
@@ -84,6 +95,12 @@ impl TransportFacts {
     /// request was accepted.
     pub(super) fn take_newest(&self) -> Option<NewestRequest> {
         self.newest.borrow_mut().take()
+    }
+
+    /// The memory of a head that is about to be received; `None` where it is not counted.
+    pub(super) fn arriving_head(&self) -> Option<ArrivingHead> {
+        let (clients, client) = self.memory.as_ref()?;
+        Some(ArrivingHead::of(clients, *client))
     }
 
     /// Notes that the connection has to end with this code.

@@ -14,6 +14,7 @@ use howdah_config::{AccessFormat, Config, EncodedSlashes, ListenAddress, LogForm
 use howdah_http::{Fields, Request, ResponseHead, Status};
 use howdah_php::RunReport;
 
+use super::Excuse;
 use crate::front::WallTime;
 use crate::log::{LogWriter, SiteLogs};
 use crate::net::Peer;
@@ -51,6 +52,8 @@ pub(crate) struct RequestRecord<'r> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RecordedResponse<'r> {
     pub(crate) head: &'r ResponseHead,
+    /// Why a status of 5xx is no error of the site's configuration; `None` where it is one.
+    pub(crate) excuse: Option<Excuse>,
     /// The length of the content, where the head states one.
     pub(crate) length: Option<u64>,
     /// The user who has authenticated, or has tried to.

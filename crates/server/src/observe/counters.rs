@@ -4,6 +4,7 @@
 //! survive the front. Counting takes no lock, no atomic addition and no system call. The sums over
 //! all threads and generations are made when somebody asks for them ([`Ledger`]).
 
+mod site_errors;
 mod totals;
 
 use std::collections::HashMap;
@@ -14,14 +15,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use howdah_http::Status;
-use howdah_php::counters::{
-    COUNTER_WORDS, Counters, HISTOGRAM_WORDS, PoolCounter, PoolCounters, STAFF_WORDS,
-};
+use howdah_php::counters::{COUNTER_WORDS, Counters, HISTOGRAM_WORDS, PoolCounters, STAFF_WORDS};
 use howdah_sys::memory::SharedNumbers;
 
+pub(crate) use self::site_errors::SiteErrors;
 pub(crate) use self::totals::{SiteTotals, Totals};
 use super::access_log::RequestRecord;
-use super::histogram::Histogram;
+use super::culprit::Excuse;
 use super::protocol_limits::{self, PROTOCOL_LIMITS};
 
 /// Words of a site: see the constants below.
@@ -41,17 +41,16 @@ const TUNNELS: usize = CODES + CODE_COUNT;
 /// Connections that were made to upstreams, and requests that went over a kept one.
 const UPSTREAM_CONNECTIONS: usize = TUNNELS + 1;
 const UPSTREAM_REUSES: usize = TUNNELS + 2;
-/// Requests that were refused because too much work outside the event loop waited.
-const CREW_REFUSALS: usize = UPSTREAM_REUSES + 1;
+/// Responses of 5xx with [`Excuse::Always`].
+const ALWAYS_EXCUSED: usize = UPSTREAM_REUSES + 1;
 /// The sums over the workers of the pool.
-const STAFF: usize = CREW_REFUSALS + 1;
-const _: () = assert!(STAFF + STAFF_WORDS <= SITE_WORDS);
-
-/// Scripts that have ended, from which on a full queue is no failure of the scripts.
-const ENOUGH_ENDED: u64 = 10;
-
-/// The words of the statuses 5xx, from [`CODES`] on.
-const SERVER_ERRORS: Range<usize> = 400..CODE_COUNT;
+const STAFF: usize = ALWAYS_EXCUSED + 1;
+/// Responses of 5xx with [`Excuse::ScriptsEnd`], and with [`Excuse::UpstreamsAnswer`].
+const EXCUSED_BY_SCRIPTS: usize = STAFF + STAFF_WORDS;
+const EXCUSED_BY_UPSTREAMS: usize = EXCUSED_BY_SCRIPTS + 1;
+/// Responses of upstreams that have begun.
+const UPSTREAM_ANSWERS: usize = EXCUSED_BY_UPSTREAMS + 1;
+const _: () = assert!(UPSTREAM_ANSWERS < SITE_WORDS);
 
 /// Words of a thread before those of its sites.
 const THREAD_WORDS: usize = 24;
@@ -96,6 +95,8 @@ pub(crate) struct CountedFigures {
     pub(crate) took: Duration,
     /// Whether the response was sent completely.
     pub(crate) is_complete: bool,
+    /// Why a status of 5xx is no error of the site's configuration; `None` where it is one.
+    pub(crate) excuse: Option<Excuse>,
 }
 
 impl CountedFigures {
@@ -106,29 +107,8 @@ impl CountedFigures {
             bytes: record.sent,
             took: record.took,
             is_complete: record.complete,
+            excuse: record.response.excuse,
         }
-    }
-}
-
-/// The responses of a site.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SiteErrors {
-    /// The site.
-    pub(crate) name: String,
-    /// Responses that have ended.
-    pub(crate) responses: u64,
-    /// Requests that scripts and upstreams were to answer: those that no file has answered.
-    pub(crate) made: u64,
-    /// Responses with a status of 5xx.
-    pub(crate) errors: u64,
-}
-
-impl SiteErrors {
-    /// Adds other responses of the site.
-    pub(crate) fn add(&mut self, other: &SiteErrors) {
-        self.responses += other.responses;
-        self.made += other.made;
-        self.errors += other.errors;
     }
 }
 
@@ -174,32 +154,12 @@ impl FrontCounters {
         }
     }
 
-    /// Returns the responses of each site, without those that tell of too many requests: where
-    /// scripts run, a full queue is the visitors' doing, as are too many passwords at once.
+    /// Returns the responses of each site that say something of its configuration.
     pub(crate) fn server_errors(&self) -> Vec<SiteErrors> {
         let mut totals = Totals::default();
         self.add_to(&mut totals);
-        let of_site = |name: &String| {
-            let site = totals.site(name);
-            let pool = site.pool();
-            let sum = |events: [PoolCounter; 2]| events.map(|event| pool.of(event)).iter().sum();
-            let of_scripts: u64 = sum([PoolCounter::Requests, PoolCounter::QueueFull]);
-            let in_vain: u64 = match Histogram::of(pool.took()).count >= ENOUGH_ENDED {
-                true => sum([PoolCounter::QueueFull, PoolCounter::QueueTimeouts]),
-                false => 0,
-            };
-            let errors: u64 = site.0[CODES..][SERVER_ERRORS].iter().sum();
-            let of_load = errors.min(in_vain + site.0[CREW_REFUSALS]);
-            SiteErrors {
-                name: name.clone(),
-                responses: site.requests() - of_load,
-                made: of_scripts.saturating_sub(in_vain)
-                    + site.upstream_connections()
-                    + site.upstream_reuses(),
-                errors: errors - of_load,
-            }
-        };
-        self.names[..self.lanes.len()].iter().map(of_site).collect()
+        let sites = self.names[..self.lanes.len()].iter();
+        sites.map(|name| SiteErrors::of(name, totals.site(name))).collect()
     }
 
     fn thread_words(&self) -> usize {
@@ -253,6 +213,9 @@ impl ThreadCounters {
         counters.observe(DURATION, took);
         let code = usize::from(ended.status.code().saturating_sub(FIRST_CODE));
         counters.add(CODES + code.min(CODE_COUNT - 1), 1);
+        if let Some(excuse) = ended.excuse {
+            counters.add(excuse_word(excuse), 1);
+        }
     }
 
     /// Counts a connection that was accepted.
@@ -279,10 +242,9 @@ impl ThreadCounters {
         self.sites[site.min(self.sites.len() - 1)].add(word, 1);
     }
 
-    /// Counts a request of the site with this number that was refused because too much work outside
-    /// the event loop waits.
-    pub(crate) fn count_crew_refusal(&self, site: usize) {
-        self.sites[site.min(self.sites.len() - 1)].add(CREW_REFUSALS, 1);
+    /// Counts a response of an upstream of the site with this number that has begun.
+    pub(crate) fn count_upstream_answer(&self, site: usize) {
+        self.sites[site.min(self.sites.len() - 1)].add(UPSTREAM_ANSWERS, 1);
     }
 
     /// Returns the counters of a site's pool.
@@ -342,6 +304,15 @@ impl Ledger {
     }
 }
 
+/// Returns the word of the responses with this excuse.
+fn excuse_word(excuse: Excuse) -> usize {
+    match excuse {
+        Excuse::Always => ALWAYS_EXCUSED,
+        Excuse::ScriptsEnd => EXCUSED_BY_SCRIPTS,
+        Excuse::UpstreamsAnswer => EXCUSED_BY_UPSTREAMS,
+    }
+}
+
 /// The name under which the counters of a lane are kept. No site can have that name.
 fn lane_key(site: &str, lane: &str) -> String {
     format!("{site}/{lane}")
@@ -357,6 +328,7 @@ mod tests {
             bytes,
             took: Duration::from_millis(3),
             is_complete: true,
+            excuse: None,
         }
     }
 
@@ -395,45 +367,6 @@ mod tests {
         assert_eq!(one.names().collect::<Vec<_>>(), ["blog"], "no other site is looked at");
         assert_eq!(one.site("blog").0, totals.site("blog").0);
         assert_eq!(ledger.site("none").site("none").requests(), 0);
-    }
-
-    /// Visitors who ask for too much cannot take back a reload. Scripts of which none ends can.
-    #[test]
-    fn a_full_queue_is_no_server_error_where_scripts_run() {
-        for (scripts, expected) in [(0, (30, 30, 30)), (9, (39, 39, 30)), (10, (20, 20, 10))] {
-            let front = front(&["shop"]);
-            let thread = front.thread(0);
-            let pool = &thread.pool(0).all;
-            for _ in 0..scripts {
-                thread.count(Some(0), ended(Status::OK, 10));
-                pool.count(PoolCounter::Requests);
-                pool.count_figures(&howdah_php::RequestFigures::default());
-            }
-            for _ in 0..10 {
-                thread.count(Some(0), ended(Status::SERVICE_UNAVAILABLE, 0));
-                pool.count(PoolCounter::QueueFull);
-                thread.count(Some(0), ended(Status::SERVICE_UNAVAILABLE, 0));
-                pool.count(PoolCounter::Requests);
-                pool.count(PoolCounter::QueueTimeouts);
-                thread.count(Some(0), ended(Status::INTERNAL_SERVER_ERROR, 0));
-                pool.count(PoolCounter::Requests);
-            }
-            let SiteErrors { responses, made, errors, .. } = front.server_errors().remove(0);
-            assert_eq!((responses, made, errors), expected, "{scripts}");
-        }
-    }
-
-    #[test]
-    fn passwords_that_wait_are_no_server_errors() {
-        let front = front(&["shop"]);
-        let thread = front.thread(0);
-        for _ in 0..20 {
-            thread.count(Some(0), ended(Status::SERVICE_UNAVAILABLE, 0));
-            thread.count_crew_refusal(0);
-        }
-        thread.count(Some(0), ended(Status::UNAUTHORIZED, 0));
-        let SiteErrors { responses, errors, .. } = front.server_errors().remove(0);
-        assert_eq!((responses, errors), (1, 0));
     }
 
     #[test]

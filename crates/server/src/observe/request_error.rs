@@ -9,17 +9,18 @@ use howdah_http::{Request, Status};
 use howdah_php::{DispatchError, ExchangeError, LostWorker};
 use howdah_site::{Script, Site};
 
+use super::culprit::{Culprit, Excuse};
 use super::{DirectiveMessage, Phase};
 use crate::body::{BodyError, MalformedChunks, PumpError, SourceError};
 use crate::budget::BudgetUsedUp;
-use crate::log::{ErrorLog, Level};
+use crate::log::ErrorLog;
 use crate::net::{ConnectionError, Peer, TooManyTunnels};
 use crate::respond::UpstreamError;
 
 /// The error of a request that did not get its usual response.
 #[derive(Debug)]
 pub(crate) struct RequestError {
-    culprit: Culprit,
+    pub(crate) culprit: Culprit,
     /// The status for the client; `None` if the client is gone, or already has the head of a
     /// response.
     pub(crate) status: Option<Status>,
@@ -58,20 +59,6 @@ impl From<RequestError> for RespondError {
     fn from(error: RequestError) -> RespondError {
         RespondError::Error(error)
     }
-}
-
-/// The party at fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Culprit {
-    Client,
-    Script,
-    /// A server that a rule hands requests on to.
-    Upstream,
-    /// The site's directives.
-    Site,
-    /// Too many requests for the pool.
-    Load,
-    Server,
 }
 
 /// The circumstances of an error: the request, its client and its step.
@@ -155,7 +142,7 @@ impl RequestError {
                 "the client has as many tunnels as `client_tunnels` of the site allows",
             ),
             TooManyTunnels::Site => (
-                Culprit::Load,
+                Culprit::Load(Excuse::Always),
                 Status::SERVICE_UNAVAILABLE,
                 "the site has as many tunnels as its `tunnels` allows",
             ),
@@ -170,7 +157,8 @@ impl RequestError {
 
     /// A crew does not take the request: too many of the site, or of the client, wait already.
     pub(crate) fn too_many_waiting(situation: ErrorContext<'_>, why: &str) -> RequestError {
-        situation.error_of_client(Culprit::Load, Some(Status::SERVICE_UNAVAILABLE), why)
+        let culprit = Culprit::Load(Excuse::Always);
+        situation.error_of_client(culprit, Some(Status::SERVICE_UNAVAILABLE), why)
     }
 
     /// The variables and fields that directives have set have no room beside those of others.
@@ -179,7 +167,7 @@ impl RequestError {
         no_room: BudgetUsedUp,
     ) -> RequestError {
         let status = Some(Status::SERVICE_UNAVAILABLE);
-        situation.error_of_client(Culprit::Site, status, &no_room.to_string())
+        situation.error_of_client(Culprit::Load(Excuse::Always), status, &no_room.to_string())
     }
 
     /// The file cannot be sent: its descriptor has no place.
@@ -188,7 +176,8 @@ impl RequestError {
         no_room: BudgetUsedUp,
     ) -> RequestError {
         let why = format!("the file is not sent: {no_room}");
-        situation.error_of_client(Culprit::Load, Some(Status::SERVICE_UNAVAILABLE), &why)
+        let culprit = Culprit::Load(Excuse::Always);
+        situation.error_of_client(culprit, Some(Status::SERVICE_UNAVAILABLE), &why)
     }
 
     /// The request's content was not received.
@@ -207,12 +196,18 @@ impl RequestError {
                 (Culprit::Server, why.to_owned())
             }
             BodyError::NoRoom(full) => {
-                (Culprit::Load, format!("its content cannot be stored: {full}"))
+                (Culprit::Load(Excuse::Always), format!("its content cannot be stored: {full}"))
             }
-            BodyError::Storage(error) => {
+            BodyError::Storage(failure) => {
+                let culprit = match error.status() {
+                    Some(Status::INSUFFICIENT_STORAGE) => Culprit::Disk,
+                    Some(Status::SERVICE_UNAVAILABLE) => Culprit::Load(Excuse::Always),
+                    _ => Culprit::Server,
+                };
                 let folder = std::env::temp_dir();
-                let why = format!("its content cannot be stored in {}: {error}", folder.display());
-                (Culprit::Server, why)
+                let why =
+                    format!("its content cannot be stored in {}: {failure}", folder.display());
+                (culprit, why)
             }
         };
         situation.error_of_client(culprit, error.status(), &why)
@@ -224,17 +219,16 @@ impl RequestError {
         refused: DispatchError,
         lane: Option<&str>,
     ) -> RequestError {
+        let busy = Culprit::Load(Excuse::ScriptsEnd);
         let (culprit, status, why) = match refused {
-            DispatchError::QueueFull => (
-                Culprit::Load,
-                Status::SERVICE_UNAVAILABLE,
-                "all workers are busy and the queue is full",
-            ),
-            DispatchError::LaneFull => {
-                (Culprit::Load, Status::SERVICE_UNAVAILABLE, "the queue is full")
+            DispatchError::QueueFull => {
+                (busy, Status::SERVICE_UNAVAILABLE, "all workers are busy and the queue is full")
             }
-            DispatchError::QueueTimeout => (Culprit::Load, Status::SERVICE_UNAVAILABLE, NOT_BEGUN),
-            DispatchError::CutOff => (Culprit::Load, Status::SERVICE_UNAVAILABLE, CUT_OFF),
+            DispatchError::LaneFull => (busy, Status::SERVICE_UNAVAILABLE, "the queue is full"),
+            DispatchError::QueueTimeout => (busy, Status::SERVICE_UNAVAILABLE, NOT_BEGUN),
+            DispatchError::CutOff => {
+                (Culprit::Load(Excuse::Always), Status::SERVICE_UNAVAILABLE, CUT_OFF)
+            }
             DispatchError::DoesNotStart => (
                 Culprit::Site,
                 Status::SERVICE_UNAVAILABLE,
@@ -314,7 +308,8 @@ impl RequestError {
             ExchangeError::Malformed(corrupt) => (Status::BAD_GATEWAY, corrupt.to_string()),
         };
         let culprit = match failure {
-            ExchangeError::NotBegun | ExchangeError::CutOff => Culprit::Load,
+            ExchangeError::NotBegun => Culprit::Load(Excuse::ScriptsEnd),
+            ExchangeError::CutOff => Culprit::Load(Excuse::Always),
             _ => Culprit::Script,
         };
         situation.error(culprit, Some(status), &why)
@@ -322,10 +317,10 @@ impl RequestError {
 
     /// An upstream did not answer correctly.
     pub(crate) fn upstream(situation: ErrorContext<'_>, error: &UpstreamError) -> RequestError {
-        let culprit = if error.is_load() {
-            Culprit::Load
-        } else {
-            Culprit::Upstream
+        let culprit = match error.no_room() {
+            Some(BudgetUsedUp::Site(_)) => Culprit::Load(Excuse::UpstreamsAnswer),
+            Some(BudgetUsedUp::Total(_)) => Culprit::Load(Excuse::Always),
+            None => Culprit::Upstream,
         };
         situation.error(culprit, Some(error.status()), &error.to_string())
     }
@@ -370,7 +365,7 @@ impl RequestError {
                 let why =
                     "too many responses of the site wait for their substitutions (Substitute)";
                 let status = Some(Status::SERVICE_UNAVAILABLE);
-                return Some(situation.error(Culprit::Site, status, why));
+                return Some(situation.error(Culprit::Load(Excuse::Always), status, why));
             }
             PumpError::Memory => {
                 return Some(situation.error_of_client(Culprit::Client, None, NO_MEMORY));
@@ -402,19 +397,10 @@ impl RequestError {
 
     /// Writes the error's line.
     pub(crate) fn log(&self, log: &ErrorLog) {
-        let (level, site) = (self.level(), self.site.as_deref());
+        let (level, site) = (self.culprit.level(), self.site.as_deref());
         match self.client {
             Some(client) => log.say_of_client(level, site, client, &self.text),
             None => log.say(level, site, &self.text),
-        }
-    }
-
-    /// The level in the log.
-    fn level(&self) -> Level {
-        match self.culprit {
-            Culprit::Client => Level::Info,
-            Culprit::Load | Culprit::Site => Level::Warning,
-            Culprit::Script | Culprit::Upstream | Culprit::Server => Level::Error,
         }
     }
 }
@@ -470,33 +456,4 @@ impl fmt::Display for ErrorContext<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use howdah_http::Version;
-
-    use super::*;
-
-    #[test]
-    fn the_log_says_how_a_client_has_left() {
-        let address = |port| SocketAddr::from(([192, 0, 2, 1], port));
-        let peer = Peer::new(address(4711), address(80));
-        for (version, expected) in [
-            (Version::Http10, "the client closed the connection, "),
-            (Version::Http11, "the client closed the connection, "),
-            (Version::Http2, "the client reset the stream, or closed the connection, "),
-            (Version::Http3, "the client reset the stream, or closed the connection, "),
-        ] {
-            let request = Request { version, ..Request::new() };
-            let situation = ErrorContext {
-                peer: &peer,
-                site: None,
-                phase: Phase::Sending,
-                request: &request,
-            };
-            for error in
-                [RequestError::gone(situation), RequestError::body(situation, &BodyError::Closed)]
-            {
-                assert!(error.to_string().starts_with(expected), "{error}");
-            }
-        }
-    }
-}
+mod tests;

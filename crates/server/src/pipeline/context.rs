@@ -5,7 +5,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use howdah_http::{Fields, Refusal, Request};
+use howdah_http::{Fields, Refusal, Request, Status};
 use howdah_php::RunReport;
 use howdah_site::{ClientRequest, Scratch, Site};
 
@@ -13,7 +13,7 @@ use crate::body::{BodyError, ContentUse, ReceivedContent, RequestStream};
 use crate::front::{FrontThread, WallTime};
 use crate::host::ComparedPasswords;
 use crate::net::{HeldMemory, PaceLimit, Peer};
-use crate::observe::{ErrorContext, Phase};
+use crate::observe::{Culprit, ErrorContext, Excuse, Phase, RequestError, RespondError};
 use crate::respond::PreparedResponse;
 
 /// A request with its peer, site and deadlines. It knows the protocol only as a [`RequestStream`].
@@ -31,6 +31,8 @@ pub(crate) struct RequestContext<'t, 'c> {
     pub(crate) scratch: &'c mut ScratchBuffers,
     /// The step that the request is in, for the log.
     pub(crate) phase: Cell<Phase>,
+    /// The party at fault for the first error that leads to a status 5xx; `None` without one.
+    culprit: Cell<Option<Culprit>>,
     /// The prepared answer of the cached resolution; `None` where the resolution is not cached.
     pub(crate) prepared: Option<Rc<PreparedResponse>>,
     /// The passwords that were compared for the request.
@@ -114,6 +116,7 @@ impl<'t, 'c> RequestContext<'t, 'c> {
             stream,
             scratch,
             phase: Cell::new(Phase::Resolving),
+            culprit: Cell::new(None),
             prepared: None,
             compared: ComparedPasswords::default(),
             content_memory: None,
@@ -143,6 +146,43 @@ impl RequestContext<'_, '_> {
         }
     }
 
+    /// Logs an error that decides about the response, and keeps whose it is. Returns the status for
+    /// the client; `None` if the error has none.
+    pub(crate) fn report(&self, error: &RequestError) -> Option<Status> {
+        self.thread.report(error);
+        self.blame(error.culprit, error.status);
+        error.status
+    }
+
+    /// Reports why there is no response, where there is a client to answer. Returns the status for
+    /// the client; `None` if it is gone.
+    pub(super) fn report_failed(&self, failed: &RespondError) -> Option<Status> {
+        let status = failed.status()?;
+        match failed {
+            RespondError::Error(error) => self.report(error),
+            // Load never gets a mere status.
+            RespondError::Status(_) => {
+                self.blame(Culprit::Server, Some(status));
+                Some(status)
+            }
+        }
+    }
+
+    /// Keeps the party at fault for the first error of 5xx, or without a status: errors of its
+    /// page do not change why the request has failed.
+    fn blame(&self, culprit: Culprit, status: Option<Status>) {
+        if self.culprit.get().is_none() && status.is_none_or(Status::is_server_error) {
+            self.culprit.set(Some(culprit));
+        }
+    }
+
+    /// Returns why a response of `status` is no error of the site's configuration; `None` where it
+    /// is one, or no error at all.
+    pub(super) fn excuse(&self, status: Status) -> Option<Excuse> {
+        let culprit = self.culprit.get().filter(|_| status.is_server_error());
+        culprit.and_then(Culprit::excuse)
+    }
+
     /// Receives the whole content, if it is at most `most` bytes long. Afterwards the request's
     /// content has a known length.
     ///
@@ -165,9 +205,7 @@ impl RequestContext<'_, '_> {
         let received = self.receive_as(most, ContentUse::Nothing).await;
         self.is_content_discarded = true;
         match received {
-            Err(BodyError::Refused(refusal))
-                if refusal.status == howdah_http::Status::CONTENT_TOO_LARGE =>
-            {
+            Err(BodyError::Refused(refusal)) if refusal.status == Status::CONTENT_TOO_LARGE => {
                 self.request.content = howdah_http::Content::Length(most.saturating_add(1));
                 Ok(())
             }

@@ -74,21 +74,18 @@ pub(super) async fn resolve(context: &mut RequestContext<'_, '_>, site: &Site) -
     too_many_waiting(context, NAME_PASSWORDS)
 }
 
-/// Returns the error of a request that a crew does not take, and counts it.
+/// Returns the error of a request that a crew does not take.
 #[cold]
 fn refused_by_crew(context: &RequestContext<'_, '_>, why: &str) -> RequestError {
-    if let Some(site) = context.site {
-        context.thread.counters().count_crew_refusal(site.number());
-    }
     RequestError::too_many_waiting(context.situation(), why)
 }
 
-/// Returns 503 for a request that a crew does not take, and logs why.
+/// Reports the error of a request that a crew does not take, and answers with its status.
 #[cold]
 fn too_many_waiting(context: &RequestContext<'_, '_>, why: &str) -> Resolved {
-    context.thread.report(&refused_by_crew(context, why));
+    let status = context.report(&refused_by_crew(context, why));
     Resolved {
-        resolution: Resolution::Status(Status::SERVICE_UNAVAILABLE),
+        resolution: Resolution::Status(status.unwrap_or(Status::INTERNAL_SERVER_ERROR)),
         ruled: None,
     }
 }
@@ -283,7 +280,7 @@ pub(crate) async fn look_at(
     context: &RequestContext<'_, '_>,
     site: &Site,
     paths: Vec<PathBuf>,
-) -> Result<(), Status> {
+) -> Result<(), RequestError> {
     let shared = Arc::clone(&context.thread.shared);
     let job = move |store: &mut FileStore| {
         paths.iter().for_each(|path| {
@@ -291,10 +288,7 @@ pub(crate) async fn look_at(
         });
     };
     let read = shared.readers.run(origin(context, site), job).await;
-    read.map_err(|_full| {
-        context.thread.report(&refused_by_crew(context, WAIT_FOR_DISK));
-        Status::SERVICE_UNAVAILABLE
-    })
+    read.map_err(|_full| refused_by_crew(context, WAIT_FOR_DISK))
 }
 
 /// Returns whether something is at a path that a script has named. The kernel does not follow the
@@ -314,15 +308,15 @@ pub(crate) async fn list(
     site: &Site,
     ruled: &mut Rc<RuledRequest>,
     path: DocumentPath,
-) -> Result<ListingPage, Status> {
+) -> Result<ListingPage, RespondError> {
     let listed = CrewRequest::new(context, site).list(RuledRequest::clone(ruled), path);
     match Box::pin(listed).await {
         Ok(Some((after, page))) => {
             *ruled = Rc::new(after);
             Ok(page)
         }
-        Ok(None) => Err(Status::FORBIDDEN),
-        Err(_full) => Err(Status::SERVICE_UNAVAILABLE),
+        Ok(None) => Err(Status::FORBIDDEN.into()),
+        Err(_full) => Err(refused_by_crew(context, ARE_COSTLY).into()),
     }
 }
 

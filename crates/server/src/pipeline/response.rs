@@ -10,6 +10,7 @@ use howdah_site::RuledRequest;
 
 use crate::body::{BodySource, ResponseBody, SentFile, Trailers, Tunnel};
 use crate::net::FilterMemory;
+use crate::observe::Excuse;
 
 /// A response before it is encoded for a protocol.
 #[derive(Debug)]
@@ -42,6 +43,8 @@ pub(crate) struct Response {
     /// The fields that follow the content, which an upstream's response may bring, for a protocol
     /// that sends them: few clients of HTTP/1 know what to do with such fields.
     pub(crate) trailers: Option<Trailers>,
+    /// Why a status of 5xx is no error of the site's configuration; `None` where it is one.
+    pub(crate) excuse: Option<Excuse>,
 }
 
 /// A request for a part of a script's output.
@@ -81,6 +84,7 @@ impl Response {
             range: None,
             tunnel: None,
             trailers: None,
+            excuse: None,
         }
     }
 

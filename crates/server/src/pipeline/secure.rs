@@ -26,8 +26,7 @@ pub(super) fn settle(
     if !asks_for_certificates || context.peer.tls.is_some() {
         return None;
     }
-    let refused = RequestError::forbidden(context.situation(), Status::FORBIDDEN);
-    context.thread.report(&refused);
+    context.report(&RequestError::forbidden(context.situation(), Status::FORBIDDEN));
     Some(Response::error(Status::FORBIDDEN))
 }
 

@@ -81,8 +81,7 @@ impl SubRequest {
         context.site = Some(site);
         let mut resolved = directives::resolve(&mut context, site).await;
         if resolved.is_forbidden() {
-            let refused = RequestError::forbidden(context.situation(), Status::FORBIDDEN);
-            thread.report(&refused);
+            context.report(&RequestError::forbidden(context.situation(), Status::FORBIDDEN));
         }
         directives::log_messages(&context, resolved.ruled.as_mut());
         let Resolved { resolution, ruled } = resolved;

@@ -3,6 +3,7 @@
 
 mod cold;
 mod line_protocol;
+mod load;
 mod memory_transport;
 mod site;
 

@@ -26,8 +26,7 @@ pub(crate) fn respond(
         return None;
     }
     if !php.status_allow.contains(context.peer.remote.ip()) {
-        let refused = RequestError::forbidden(context.situation(), Status::FORBIDDEN);
-        context.thread.report(&refused);
+        context.report(&RequestError::forbidden(context.situation(), Status::FORBIDDEN));
         return Some(Response::error(Status::FORBIDDEN));
     }
     let (content_type, content) = match is_ping {

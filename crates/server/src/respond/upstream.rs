@@ -29,6 +29,7 @@ use howdah_site::{RuledRequest, Site};
 
 use super::script;
 use crate::body::{self, BodySource, ResponseBody};
+use crate::budget::BudgetUsedUp;
 use crate::front::FrontThread;
 use crate::observe::{Phase, RequestError, RespondError};
 use crate::pipeline::{RequestContext, Response, ResponseHeadSource, adjust};
@@ -199,14 +200,27 @@ impl UpstreamError {
         }
     }
 
+    /// The error of an upstream that is not asked because there is no room.
+    #[cfg(test)]
+    pub(crate) fn without_room(no_room: BudgetUsedUp) -> UpstreamError {
+        UpstreamError {
+            upstream: "http://127.0.0.1:1".to_owned(),
+            failure: UpstreamFailure::NoRoom(no_room),
+        }
+    }
+
     /// The status for the client.
     pub(crate) fn status(&self) -> Status {
         self.failure.status()
     }
 
-    /// Returns whether the upstream was not asked because the site has too many connections.
-    pub(crate) fn is_load(&self) -> bool {
-        matches!(self.failure, UpstreamFailure::NoRoom(_))
+    /// Returns the budget that has no room for a connection, where the upstream was not asked for
+    /// that reason.
+    pub(crate) fn no_room(&self) -> Option<BudgetUsedUp> {
+        match self.failure {
+            UpstreamFailure::NoRoom(no_room) => Some(no_room),
+            _ => None,
+        }
     }
 }
 
@@ -266,7 +280,10 @@ async fn exchange(
         let (name, patience) = (upstream.to_string(), settings.upstream_timeout);
         let mut reply = UpstreamResponse::new(name, connection, upload, patience, home);
         match reply.read_head(request.expected).await {
-            Ok(head) => return Ok((head, reply)),
+            Ok(head) => {
+                thread.counters().count_upstream_answer(site.number());
+                return Ok((head, reply));
+            }
             Err(UpstreamFailure::Broken(_) | UpstreamFailure::Short)
                 if is_kept && request.is_idempotent && !reply.has_begun() => {}
             Err(failure) => return Err(failure),

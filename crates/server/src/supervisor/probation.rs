@@ -4,8 +4,12 @@
 //! Until the probation is over, the former generation keeps the zygotes that stand by in it. PHP
 //! has started there with the former php.ini.
 
+mod judgement;
+
 use std::time::{Duration, Instant};
 
+pub(super) use self::judgement::FormerAnswers;
+use self::judgement::{LEAST_RESPONSES, failure, is_patience_over};
 use super::Supervisor;
 use super::change::{ChangeCause, WantedPlan};
 use super::generation::{Generation, GenerationPhase};
@@ -15,8 +19,6 @@ use super::service_manager::ServiceEvent;
 use crate::log::Level;
 use crate::observe::SiteErrors;
 
-/// Responses of a site before which its errors are not judged.
-const LEAST_RESPONSES: u64 = 10;
 /// The time between two looks at the counters.
 const LOOK: Duration = Duration::from_millis(500);
 /// The time between two looks at the generation that serves and is not on probation.
@@ -66,7 +68,8 @@ impl Probation {
         self.is_reload || self.fallback.held.iter().any(|held| held.site == site)
     }
 
-    /// The responses that are judged, where `present` are those of the generation that serves.
+    /// The responses that are judged, where `present` are those of the generation that serves, and
+    /// excuses are not doubted yet.
     fn judged(&self, mut present: Vec<SiteErrors>) -> Vec<SiteErrors> {
         for left in &self.left {
             match present.iter_mut().find(|site| site.name == left.name) {
@@ -109,90 +112,6 @@ impl FallbackGeneration {
     }
 }
 
-/// The responses of the generation that serves, as they were half a minute ago and before. Errors
-/// that are older say nothing of the generation that a reload replaces.
-#[derive(Debug, Default)]
-pub(super) struct FormerAnswers {
-    /// Number of the generation.
-    number: u64,
-    /// The responses at the last two looks, the older one first.
-    looks: [Vec<SiteErrors>; 2],
-    /// Time of the next look; `None` before the first one.
-    due: Option<Instant>,
-}
-
-impl FormerAnswers {
-    /// Notes the responses of a generation until now.
-    fn note(&mut self, number: u64, present: Vec<SiteErrors>) {
-        if std::mem::replace(&mut self.number, number) != number {
-            self.looks = Default::default();
-        }
-        self.looks.rotate_left(1);
-        self.looks[1] = present;
-    }
-
-    /// Returns the responses of a generation since the older look; all of `present` for a site with
-    /// few since then.
-    fn lately(&self, number: u64, present: Vec<SiteErrors>) -> Vec<SiteErrors> {
-        let before = |name: &str| {
-            let mut former = self.looks[0].iter().filter(|_| self.number == number);
-            former.find(|site| site.name == name)
-        };
-        let lately = |site: SiteErrors| {
-            let Some(former) = before(&site.name) else {
-                return site;
-            };
-            let responses = site.responses.saturating_sub(former.responses);
-            if responses < LEAST_RESPONSES {
-                return site;
-            }
-            let made = site.made.saturating_sub(former.made);
-            let errors = site.errors.saturating_sub(former.errors);
-            SiteErrors { name: site.name, responses, made, errors }
-        };
-        present.into_iter().map(lately).collect()
-    }
-}
-
-/// Returns of how many responses more than `most` percent were server errors; `None` where they
-/// were fewer. The percentage is of all responses, or of those that scripts and upstreams have
-/// made: pictures do not make up for an application that fails.
-fn too_many_errors(most: u64, site: &SiteErrors) -> Option<u64> {
-    let SiteErrors { responses, made, errors, .. } = *site;
-    // More errors than that are not of scripts alone.
-    let can_be_of_scripts = made >= LEAST_RESPONSES && errors <= made;
-    [Some(responses), Some(made).filter(|_| can_be_of_scripts)]
-        .into_iter()
-        .flatten()
-        .find(|all| errors * 100 > all * most)
-}
-
-/// Returns why a generation with the responses `present` has failed, where `former` are those of
-/// the generation before; `None` if it has not. Up to `most` percent of a site's responses may be
-/// server errors. Sites with fewer than `least` responses are not judged.
-fn failure(
-    (most, least): (u64, u64),
-    former: &[SiteErrors],
-    present: &[SiteErrors],
-) -> Option<String> {
-    let was_bad = |name: &str| {
-        let mut former = former.iter().filter(|site| site.name == name);
-        former.any(|site| too_many_errors(most, site).is_some())
-    };
-    let enough = present.iter().filter(|site| site.responses >= least);
-    let mut bad = enough.filter_map(|site| Some((site, too_many_errors(most, site)?)));
-    let (SiteErrors { name, responses, errors, .. }, all) =
-        bad.find(|(site, _)| !was_bad(&site.name))?;
-    let makers = match all == *responses {
-        true => "",
-        false => " by scripts and upstreams",
-    };
-    Some(format!(
-        "{errors} of the first {all} responses of site {name}{makers} were server errors (5xx), \
-         more than {most} % (`probation_errors`)"
-    ))
-}
-
 impl Supervisor {
     /// Begins the probation of a generation that is about to serve, if `cause` and `plan` are of a
     /// reload with one. The former generations must not be drained yet.
@@ -227,7 +146,7 @@ impl Supervisor {
         }
         self.rolled_back = None;
         let now = Instant::now();
-        let judged = self.judged().unwrap_or_default();
+        let judged = self.judged_at(now).unwrap_or_default();
         // A generation that has not passed its own probation is nothing to return to.
         let former = self.probation.take().filter(|former| !former.has_passed(&judged, now));
         let former = former.map(|former| former.fallback);
@@ -264,7 +183,18 @@ impl Supervisor {
         }
     }
 
-    /// The responses that a probation judges; `None` without one.
+    /// The responses that a probation judges at `now`; `None` without one.
+    fn judged_at(&self, now: Instant) -> Option<Vec<SiteErrors>> {
+        let (probation, judged) = self.probation.as_ref().zip(self.judged())?;
+        let left = probation.until.saturating_duration_since(now);
+        Some(match is_patience_over(probation.time, left) {
+            true => judged.into_iter().map(SiteErrors::without_patience).collect(),
+            false => judged,
+        })
+    }
+
+    /// The responses that a probation judges, with excuses that may turn out to be none; `None`
+    /// without a probation.
     fn judged(&self) -> Option<Vec<SiteErrors>> {
         let probation = self.probation.as_ref()?;
         let on_probation = self.generations.iter().find(|one| one.number == probation.number);
@@ -277,13 +207,13 @@ impl Supervisor {
     fn fallback(&self) -> Option<FallbackGeneration> {
         let serves = |one: &&Generation| one.phase == GenerationPhase::Serving;
         let serving = self.generations.iter().find(serves)?;
+        let present = serving.counters.as_ref()?.server_errors();
+        let answers = self.former_answers.lately(serving.number, present);
         Some(FallbackGeneration {
             number: serving.number,
             plan: self.current.clone()?,
             held: Vec::new(),
-            answers: self
-                .former_answers
-                .lately(serving.number, serving.counters.as_ref()?.server_errors()),
+            answers: answers.into_iter().map(SiteErrors::without_patience).collect(),
         })
     }
 
@@ -341,7 +271,7 @@ impl Supervisor {
         if self.probation_due().is_none_or(|due| now < due) {
             return;
         }
-        let Some((probation, judged)) = self.probation.as_ref().zip(self.judged()) else {
+        let Some((probation, judged)) = self.probation.as_ref().zip(self.judged_at(now)) else {
             return;
         };
         let (number, is_over) = (probation.number, now >= probation.until);
@@ -416,70 +346,5 @@ impl Supervisor {
                 format!("generation {number} is on probation for {left} s; before it: {former}")
             });
         probation.or_else(|| self.rolled_back.clone())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn errors_of_long_ago_do_not_excuse_a_new_generation() {
-        let site = |responses, errors| {
-            vec![SiteErrors {
-                name: "shop".to_owned(),
-                responses,
-                made: responses,
-                errors,
-            }]
-        };
-        let mut former = FormerAnswers::default();
-        assert_eq!(former.lately(7, site(100, 90)), site(100, 90), "nothing is known");
-        former.note(7, site(100, 90));
-        assert_eq!(former.lately(7, site(200, 90)), site(200, 90), "too short a time");
-        former.note(7, site(200, 90));
-        for (present, lately) in [(site(200, 90), site(100, 0)), (site(250, 100), site(150, 10))] {
-            assert_eq!(former.lately(7, present.clone()), lately);
-            assert_eq!(former.lately(8, present.clone()), present, "another generation");
-        }
-        former.note(7, site(201, 91));
-        assert_eq!(former.lately(7, site(205, 91)), site(205, 91), "too few");
-        former.note(8, site(1, 1));
-        assert_eq!(former.lately(8, site(20, 1)), site(20, 1));
-    }
-
-    #[test]
-    fn a_site_fails_that_was_well_before() {
-        let made = |name: &str, responses, made, errors| SiteErrors {
-            name: name.to_owned(),
-            responses,
-            made,
-            errors,
-        };
-        let site = |name: &str, responses, errors| made(name, responses, responses, errors);
-        let former = [site("well", 1000, 10), site("ill", 1000, 900)];
-        for (present, fails) in [
-            (vec![], false),
-            (vec![site("well", 10, 5)], false),
-            (vec![site("well", 9, 9)], false),
-            (vec![site("well", 10, 6)], true),
-            (vec![site("ill", 50, 50)], false),
-            (vec![site("new", 50, 50)], true),
-            (vec![site("ill", 50, 50), site("well", 50, 50)], true),
-            (vec![made("well", 1000, 40, 30)], true),
-            (vec![made("well", 1000, 40, 20)], false),
-            (vec![made("well", 1000, 9, 9)], false),
-            // Not those of scripts.
-            (vec![made("well", 1000, 10, 20)], false),
-        ] {
-            let failure = failure((50, LEAST_RESPONSES), &former, &present);
-            assert_eq!(failure.is_some(), fails, "{present:?}: {failure:?}");
-        }
-        let none_at_all = [site("well", 10, 1)];
-        assert!(
-            failure((0, LEAST_RESPONSES), &former, &none_at_all).is_none(),
-            "it had errors before"
-        );
-        assert!(failure((0, LEAST_RESPONSES), &[], &none_at_all).is_some());
     }
 }

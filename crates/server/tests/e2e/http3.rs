@@ -7,6 +7,7 @@ mod client_certificates;
 mod early_data;
 mod foreign;
 mod frames;
+mod heads;
 mod life;
 pub mod limits;
 mod priorities;

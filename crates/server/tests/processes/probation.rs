@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use howdah_sys::signal::SIGHUP;
 
 use crate::standby::standby;
-use crate::support::{Folder, Load, Process, Response, Server, Setup, has_php, status, wait_until};
+use crate::support::{
+    Client, Folder, Load, Process, Response, Server, Setup, has_php, status, wait_until,
+};
 use crate::{config, is_who};
 
 /// A page that fails where the memory limit is below 100 MB.
@@ -97,6 +99,99 @@ fn files_do_not_make_good_what_scripts_answer() {
     pages.end_without_failure();
     files.end_without_failure();
     server.stop();
+}
+
+/// Waits for the end of the probation of generation 2, and returns whether the generation was kept.
+fn is_kept(server: &Server) -> bool {
+    let is_told = |what: &str| server.log().contains(what);
+    wait_until("the probation has ended", || {
+        is_told("the probation of generation 2 is over") || is_told("generation 2 is rolled back")
+    });
+    !is_told("generation 2 is rolled back")
+}
+
+#[test]
+fn visitors_who_list_too_many_folders_undo_no_reload() {
+    let folder = Folder::new();
+    for number in 0..1000 {
+        folder.file(&format!("many/{number}.txt"), "");
+    }
+    config(&folder, "probation = \"2s\"", "php = false\nlisting = true");
+    let server = Setup::config(&folder.path().join("howdah.toml")).start();
+    assert_eq!(server.get("/many/").status, 200);
+    server.signal(SIGHUP);
+    server.wait_for_log("reloaded; serving");
+    // More than may wait for one client.
+    let answer = |response: &Response| matches!(response.status, 200 | 503);
+    let load = Load::start(server.address(), 100, "/many/", answer);
+    let is_kept = is_kept(&server);
+    load.end_without_failure();
+    let refused = "503: too many requests of the client or the site wait for directives that take";
+    assert!(server.log().contains(refused), "{}", server.log());
+    assert!(is_kept, "{}", server.log());
+    server.stop();
+}
+
+#[test]
+fn visitors_who_fill_the_room_for_uploads_undo_no_reload() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script("echo 'here';");
+    config(&folder, "probation = \"2s\"", "spill_total = \"1M\"\n[site.php]\nworkers = 1");
+    let server = Setup::config(&folder.path().join("howdah.toml")).start();
+    assert_eq!(server.get("/").text(), "here");
+    server.signal(SIGHUP);
+    server.wait_for_log("reloaded; serving");
+    wait_until("the new generation has no room twenty times", || {
+        let content = vec![b'x'; 2_000_000];
+        let mut client = Client::connect(server.address());
+        client
+            .send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\n\r\n")
+            .unwrap();
+        // The server answers before it has read everything, and closes the connection.
+        let _ = client.send(&content);
+        assert!(client.answer().is_ok_and(|response| response.status == 507));
+        server.log().matches("its content cannot be stored").count() >= 20
+    });
+    assert!(is_kept(&server), "{}", server.log());
+    server.stop();
+}
+
+/// The queue is full because no script ends, not because visitors ask for too much.
+#[test]
+fn a_reload_after_which_scripts_hang_is_undone() {
+    if !has_php() {
+        return;
+    }
+    let hangs = "if ((int) ini_get('memory_limit') < 100) sleep(1000); \
+                 echo 'worker ', getmypid(), ' ', ini_get('memory_limit');";
+    let folder = Folder::with_script(hangs);
+    let with_limit = |limit: &str| {
+        folder.file("php.ini", format!("memory_limit = {limit}\n"));
+        let site = "[site.php]\nworkers = 1\nqueue = 0\nini_file = \"php.ini\"";
+        config(&folder, "probation = \"30s\"", site)
+    };
+    let server = Setup::config(&with_limit("200M")).start();
+    standby(&server, &folder);
+    wait_for_limit(&server, "200M");
+    with_limit("50M");
+    server.signal(SIGHUP);
+    server.wait_for_log("reloaded; serving");
+    let mut held = Vec::new();
+    wait_until("the queue is full", || {
+        let mut client = Client::connect(server.address());
+        client.ask("/").unwrap();
+        held.push(client);
+        server.log().contains("all workers are busy and the queue is full")
+    });
+    let mut refused = 0;
+    wait_until("the reload is undone", || {
+        refused += u64::from(server.get("/").status == 503);
+        server.log().contains("generation 2 is rolled back to generation 1")
+    });
+    assert!(refused >= 10, "{refused}");
+    wait_for_limit(&server, "200M");
 }
 
 #[test]

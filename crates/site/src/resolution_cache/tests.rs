@@ -1,5 +1,6 @@
 use std::cell::OnceCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use howdah_http::{Request, Scheme, Version};
 
@@ -295,4 +296,29 @@ fn what_is_of_no_use_any_more_is_freed() {
     assert!(cache.bytes == 0 && cache.slots.iter().all(|slot| slot.entry.is_none()));
     let known = [(); 2].map(|()| knows(&mut cache, &mut tree));
     assert_eq!(known, [false, true], "the first evaluation is kept: the request was seen before");
+}
+
+/// A folder keeps the settings of few combinations of sections. Those of others are the entry's.
+#[test]
+fn settings_that_were_merged_for_one_request_count_in_its_entry() {
+    let declared: String = (0..100).map(|number| format!("FilterDeclare f{number}\n")).collect();
+    let sections: String = (0..8)
+        .map(|bit| format!("<If \"%{{QUERY_STRING}} =~ /{bit}/\">\nFilterDeclare g{bit}\n</If>\n"))
+        .collect();
+    let (mut tree, mut cache) =
+        (Tree::new(FILES, &[("", &(declared + &sections))]), ResolutionCache::new());
+    for number in 0_u32..256 {
+        let bits = (0..8).filter(|bit| number >> bit & 1 == 1);
+        let query: String = bits.map(|bit| bit.to_string()).collect();
+        let request = request("GET", &format!("/a.txt?{query}"), "");
+        let known = [(); 3].map(|()| ask(&mut tree, &mut cache, &request).1 == 0);
+        assert!(known[2], "{query}");
+    }
+    let entries = cache.slots.iter().filter_map(|slot| slot.entry.as_deref());
+    let (own, shared): (Vec<_>, Vec<_>) =
+        entries.partition(|entry| Arc::strong_count(&entry.ruled.as_ref().unwrap().settings) == 1);
+    // Some entries have replaced others with the same place.
+    assert!(own.len() > 100 && shared.len() > 30, "{} {}", own.len(), shared.len());
+    assert!(own.iter().all(|entry| entry.bytes > 100 * 200));
+    assert!(shared.iter().all(|entry| entry.bytes < 100 * 200));
 }

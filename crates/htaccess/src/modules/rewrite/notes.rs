@@ -40,6 +40,11 @@ impl KeptNotes for RewriteNotes {
     fn copied(&self) -> Box<dyn KeptNotes> {
         Box::new(self.clone())
     }
+
+    fn weight(&self) -> usize {
+        let cookies = self.cookies.iter().map(|name| size_of::<Box<[u8]>>() + name.len());
+        size_of::<RewriteNotes>() + cookies.sum::<usize>()
+    }
 }
 
 /// Notes that the site's own rules have led to the present path. Its sub-requests, such as an index
@@ -75,4 +80,18 @@ pub(super) fn cookies(state: &RequestState) -> &[Box<[u8]>] {
 
 fn of(state: &RequestState) -> Option<&RewriteNotes> {
     state.module_notes.of()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_of_cookies_count_in_the_weight_of_a_request() {
+        let mut state = RequestState::default();
+        let before = state.weight();
+        (0..10).for_each(|_| note_cookie(&mut state, &[b'x'; 1_000]));
+        let more = state.weight() - before;
+        assert!((10_000..11_000).contains(&more), "{more}");
+    }
 }

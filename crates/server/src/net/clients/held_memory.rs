@@ -49,7 +49,7 @@ impl<'c> HeldMemory<'c> {
     /// Counts the bytes of a head, as [`hold`](HeldMemory::hold) does. Small heads are not counted,
     /// and none where accounts are so small that one head could fill them.
     pub(crate) fn hold_head(&mut self, bytes: usize) -> bool {
-        bytes <= SMALL_HEAD || self.clients.most_held < LEAST_FOR_HEADS || self.hold(bytes)
+        !self.clients.counts_head(bytes) || self.hold(bytes)
     }
 }
 
@@ -121,9 +121,50 @@ impl Drop for FilterMemory {
     }
 }
 
+/// The memory of a request's head that is being received, in its client's account, until dropped.
+#[derive(Debug)]
+pub(crate) struct ArrivingHead {
+    clients: Arc<Clients>,
+    client: IpAddr,
+    bytes: usize,
+}
+
+impl ArrivingHead {
+    /// No bytes in the account of `client`.
+    pub(crate) fn of(clients: &Arc<Clients>, client: IpAddr) -> ArrivingHead {
+        ArrivingHead {
+            clients: Arc::clone(clients),
+            client,
+            bytes: 0,
+        }
+    }
+
+    /// Counts `bytes` like [`HeldMemory::hold_head`]. A head that is small again is not counted any
+    /// more.
+    pub(crate) fn hold(&mut self, bytes: usize) -> bool {
+        let counted = if self.clients.counts_head(bytes) { bytes } else { 0 };
+        let is_counted = self.clients.hold(self.client, self.bytes, counted);
+        if is_counted {
+            self.bytes = counted;
+        }
+        is_counted
+    }
+}
+
+impl Drop for ArrivingHead {
+    fn drop(&mut self) {
+        self.hold(0);
+    }
+}
+
 impl Clients {
     /// The number of accounts.
     pub(crate) const ACCOUNTS: usize = ACCOUNTS;
+
+    /// Returns whether a head of that many bytes is counted.
+    fn counts_head(&self, bytes: usize) -> bool {
+        bytes > SMALL_HEAD && self.most_held >= LEAST_FOR_HEADS
+    }
 
     /// Counts `bytes` like [`HeldMemory::hold`], for a holder that keeps its count, `former`, by
     /// itself.

@@ -38,6 +38,7 @@ fn lines(
         request,
         response: RecordedResponse {
             head: &head,
+            excuse: None,
             length: Some(sent),
             user: None,
             notes: Some(&notes),

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use howdah_php::counters::PoolTotals;
 
+use super::super::culprit::Excuse;
 use super::super::histogram::Histogram;
 use super::super::protocol_limits::LimitTotals;
 use super::{
     BYTES, CODE_COUNT, CODES, DURATION, FIRST_CODE, INCOMPLETE, POOL, REQUESTS, SITE_WORDS, STAFF,
-    TUNNELS, UPSTREAM_CONNECTIONS, UPSTREAM_REUSES, lane_key,
+    TUNNELS, UPSTREAM_ANSWERS, UPSTREAM_CONNECTIONS, UPSTREAM_REUSES, excuse_word, lane_key,
 };
 
 /// Sums of counters.
@@ -101,6 +102,16 @@ impl<'t> SiteTotals<'t> {
     /// Requests that went over a kept connection to an upstream.
     pub(crate) fn upstream_reuses(&self) -> u64 {
         self.0[UPSTREAM_REUSES]
+    }
+
+    /// Responses of upstreams that have begun.
+    pub(crate) fn upstream_answers(&self) -> u64 {
+        self.0[UPSTREAM_ANSWERS]
+    }
+
+    /// Responses of 5xx with this excuse.
+    pub(super) fn excused(&self, excuse: Excuse) -> u64 {
+        self.0[excuse_word(excuse)]
     }
 
     /// Each status and the number of its responses, for those that were sent.

@@ -4,7 +4,8 @@
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-/// The time after which an evaluation has kept the event loop for too long.
+/// The time after which an evaluation has kept the event loop for too long. Shorter ones are not
+/// counted: however many there are, they make up for no long one.
 const LONG: Duration = Duration::from_millis(1);
 /// The time for which a site counts as costly at first. Each time that it turns out to be so again,
 /// the time doubles, up to [`LONGEST`].
@@ -12,12 +13,12 @@ const SHORTEST: Duration = Duration::from_secs(1);
 /// The time stops growing here.
 const LONGEST: Duration = Duration::from_secs(64);
 
-/// The milliseconds of long evaluations, less one for each short one, after which a site counts as
-/// costly. The kernel may take the processor from a thread in the midst of any evaluation, so a
-/// single long one tells little.
-const SUSPICIOUS: u32 = 16;
-/// The most milliseconds that one evaluation counts for. A longer one counts as these.
-const MOST_AT_ONCE: u32 = 8;
+/// The time of long evaluations after which a site counts as costly. The kernel may take the
+/// processor from a thread in the midst of any evaluation, so a single long one tells nothing yet.
+const SUSPICIOUS: Duration = Duration::from_millis(16);
+/// The part of the clock that long evaluations may take: the time of them that is counted becomes
+/// less by a twentieth of the time that passes.
+const TOLERATED_PART: u32 = 20;
 
 /// The cost of the sites' directives as one event loop has met it, by the number of the site.
 #[derive(Debug, Default)]
@@ -26,9 +27,17 @@ pub(crate) struct CostlySites(RefCell<Vec<Cost>>);
 /// The cost of one site's directives.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
-    /// Milliseconds of long evaluations, less the number of short ones.
-    suspicion: u32,
+    /// The last long evaluation; `None` before the first one since the site was costly.
+    suspicion: Option<Suspicion>,
     mark: Option<Mark>,
+}
+
+/// The suspicion that a site is costly, after long evaluations.
+#[derive(Clone, Copy, Debug)]
+struct Suspicion {
+    /// The time of long evaluations that counts at `noted`.
+    time: Duration,
+    noted: Instant,
 }
 
 /// The time for which a site counts as costly.
@@ -36,6 +45,21 @@ struct Cost {
 struct Mark {
     until: Instant,
     time: Duration,
+}
+
+impl Suspicion {
+    /// Returns the time of long evaluations that counts at `now`.
+    fn left(&self, now: Instant) -> Duration {
+        let passed = now.saturating_duration_since(self.noted);
+        self.time.saturating_sub(passed / TOLERATED_PART)
+    }
+}
+
+impl Mark {
+    /// Returns whether the site was costly a moment before `now`, or is.
+    fn is_recent(&self, now: Instant) -> bool {
+        now < self.until + 2 * self.time
+    }
 }
 
 impl CostlySites {
@@ -49,14 +73,7 @@ impl CostlySites {
     /// Notes how long an evaluation of the site's directives has taken.
     pub(crate) fn note_time(&self, site: usize, began: Instant, now: Instant) {
         let time = now.saturating_duration_since(began);
-        let is_suspicious = self.change(site, |cost| {
-            cost.suspicion = match time < LONG {
-                true => cost.suspicion.saturating_sub(1),
-                false => cost.suspicion + time.as_millis().min(MOST_AT_ONCE.into()) as u32,
-            };
-            cost.suspicion >= SUSPICIOUS
-        });
-        if is_suspicious {
+        if time >= LONG && self.change(site, |cost| cost.is_suspicious(time, now)) {
             self.note(site, now);
         }
     }
@@ -64,10 +81,10 @@ impl CostlySites {
     /// Notes that the site's directives are costly.
     pub(crate) fn note(&self, site: usize, now: Instant) {
         self.change(site, |cost| {
-            let again = cost.mark.filter(|mark| now < mark.until + 2 * mark.time);
+            let again = cost.mark.filter(|mark| mark.is_recent(now));
             let time = again.map_or(SHORTEST, |mark| (2 * mark.time).min(LONGEST));
             *cost = Cost {
-                suspicion: 0,
+                suspicion: None,
                 mark: Some(Mark { until: now + time, time }),
             };
         });
@@ -82,9 +99,49 @@ impl CostlySites {
     }
 }
 
+impl Cost {
+    /// Counts a long evaluation that ends at `now`. Returns whether the site is costly: long
+    /// evaluations take too much of the clock, and this is not the first one.
+    fn is_suspicious(&mut self, time: Duration, now: Instant) -> bool {
+        let before = self.suspicion.map_or(Duration::ZERO, |suspicion| suspicion.left(now));
+        let sum = before.saturating_add(time);
+        self.suspicion = Some(Suspicion { time: sum, noted: now });
+        let is_first = before.is_zero() && !self.mark.is_some_and(|mark| mark.is_recent(now));
+        sum >= SUSPICIOUS && !is_first
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Evaluations of site 3 on a clock of their own.
+    struct Clock {
+        sites: CostlySites,
+        now: Instant,
+    }
+
+    impl Clock {
+        fn new() -> Clock {
+            Clock {
+                sites: CostlySites::default(),
+                now: Instant::now(),
+            }
+        }
+
+        /// Lets an evaluation take `time`. Returns whether the site counts as costly.
+        fn evaluate(&mut self, time: Duration) -> bool {
+            let began = self.now;
+            self.now += time;
+            self.sites.note_time(3, began, self.now);
+            self.sites.contains(3, self.now)
+        }
+
+        /// Returns whether `times` evaluations of `time` leave the site alone.
+        fn tolerates(&mut self, times: u32, time: Duration) -> bool {
+            (0..times).all(|_| !self.evaluate(time))
+        }
+    }
 
     #[test]
     fn a_site_is_given_another_chance_less_and_less_often() {
@@ -109,26 +166,44 @@ mod tests {
 
     #[test]
     fn now_and_then_a_long_evaluation_makes_no_site_costly() {
-        let (sites, now) = (CostlySites::default(), Instant::now());
-        let note = |time: Duration| sites.note_time(3, now, now + time);
-        for _ in 0..100 {
-            note(1000 * LONG);
-            (0..MOST_AT_ONCE).for_each(|_| note(LONG / 2));
-            assert!(!sites.contains(3, now));
+        let mut clock = Clock::new();
+        for time in [20 * LONG, 2 * LONG, 40 * LONG, LONG] {
+            for _ in 0..100 {
+                assert!(!clock.evaluate(time), "{time:?}");
+                assert!(clock.tolerates(10, LONG / 2));
+                clock.now += TOLERATED_PART * time;
+            }
         }
-        note(1000 * LONG);
-        assert!(!sites.contains(3, now));
-        note(1000 * LONG);
-        assert!(sites.contains(3, now), "two in a row");
+        assert!(!clock.evaluate(1000 * LONG), "the kernel had something else to do");
     }
 
     #[test]
     fn many_evaluations_that_are_a_little_long_make_a_site_costly() {
-        let (sites, now) = (CostlySites::default(), Instant::now());
-        for round in 0..SUSPICIOUS {
-            assert!(!sites.contains(3, now), "{round}");
-            sites.note_time(3, now, now + LONG);
+        let mut clock = Clock::new();
+        assert!(clock.tolerates(15, LONG));
+        assert!((0..3).any(|_| clock.evaluate(LONG)));
+    }
+
+    #[test]
+    fn short_evaluations_make_up_for_no_long_one() {
+        for (long, short, times) in [
+            (9 * LONG, LONG / 100, 8),
+            (200 * LONG, LONG / 20, 8),
+            (200 * LONG, LONG / 20, 4000),
+            (1000 * LONG, LONG / 2, 100),
+            (30_000 * LONG, LONG / 2, 1000),
+        ] {
+            let mut clock = Clock::new();
+            assert!(clock.tolerates(1, long) && clock.tolerates(times, short));
+            assert!(clock.evaluate(long), "{long:?}, {times} times {short:?}");
         }
-        assert!(sites.contains(3, now));
+    }
+
+    #[test]
+    fn a_site_that_was_costly_a_moment_ago_is_known_by_one_long_evaluation() {
+        let mut clock = Clock::new();
+        assert!(!clock.evaluate(200 * LONG) && clock.evaluate(200 * LONG));
+        clock.now += SHORTEST;
+        assert!(clock.tolerates(1000, LONG / 2) && clock.evaluate(200 * LONG));
     }
 }

@@ -36,7 +36,7 @@ fn a_disk_that_does_not_answer_holds_up_no_other_request() {
 }
 
 /// Sends a request and returns the response.
-async fn ask(thread: Rc<FrontThread>, line: &'static str) -> String {
+pub(super) async fn ask(thread: Rc<FrontThread>, line: &'static str) -> String {
     let sent = Rc::new(line_protocol::Stream::default());
     line_protocol::serve(&thread, &peer(), line, &sent).await;
     String::from_utf8(sent.bytes()).expect("the test's files are text")

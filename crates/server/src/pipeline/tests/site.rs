@@ -27,6 +27,8 @@ pub(super) fn on_thread<F: Future<Output = ()> + 'static>(
     write("ruled/plain.txt", "plain");
     write("ruled/page.html", "small one\n");
     write("ruled/large.css", &large());
+    write("listed/.htaccess", "Options +Indexes\n");
+    write("broken/.htaccess", "Broken\n");
     write(
         "ruled/.htaccess",
         "Header set X-Ruled yes\nAddOutputFilterByType SUBSTITUTE text/html\n\
