@@ -20,6 +20,8 @@ pub struct CompileContext {
     pub folder: Arc<[u8]>,
     /// Whether these are the directives of a site's configuration, which act as in `<VirtualHost>`.
     pub is_server: bool,
+    /// The keys of a site's configuration that the first lines of the source stand for, one a line.
+    pub keys: Arc<[KeyPlace]>,
     /// The folder that relative paths in `<IfFile>` start from (Apache's ServerRoot), absolute.
     pub root: Box<[u8]>,
     /// The classes that `AllowOverride` allows.
@@ -42,6 +44,15 @@ pub struct CompileContext {
     pub nonfatal_override: bool,
     /// Whether an unknown directive is skipped with a warning: `AllowOverride Nonfatal=Unknown`.
     pub nonfatal_unknown: bool,
+}
+
+/// A place in a key of the configuration that stands for a directive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyPlace {
+    /// The key in messages, in place of a file: `` `fields` of site NAME ``.
+    pub key: Arc<str>,
+    /// The number of the key's entry, from 1, in place of a line.
+    pub entry: u32,
 }
 
 /// The name and the value of `${name}`.
