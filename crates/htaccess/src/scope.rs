@@ -5,6 +5,7 @@ mod methods;
 
 use std::sync::Arc;
 
+use crate::mistake::DirectivePlace;
 use crate::overrides::Overrides;
 
 pub use methods::Methods;
@@ -66,6 +67,11 @@ impl CompileContext {
             folder: folder.into(),
             ..CompileContext::default()
         }
+    }
+
+    /// Returns whether a place is in a key of the configuration.
+    pub(crate) fn is_in_key(&self, place: &DirectivePlace) -> bool {
+        self.keys.iter().any(|key| key.key == place.file)
     }
 }
 

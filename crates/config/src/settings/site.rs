@@ -267,8 +267,12 @@ section! {
 
 section! {
     /// Fields of responses. `match` and `type` choose the responses; without both, all of the
-    /// site's. Responses with an error or a redirect of the server's own are left alone. `Header`
-    /// in a `.htaccess` file comes later and has precedence.
+    /// site's. Fields are set as nginx's `add_header` does, in responses with the status 200, 201,
+    /// 204, 206, 301, 302, 303, 304, 307 and 308: no error page gets one, be it a file or made by a
+    /// script. Pages and redirects of the server's own are left alone. A script's Cache-Control and
+    /// Expires stay, as well as those of directives: where a response has one of the two, both are
+    /// left as they are. `Header` in `rules` and in a `.htaccess` file comes later and has
+    /// precedence; `Header always set` in `rules` sets a field in errors, too.
     pub struct FieldRule {
         /// Names of files as `"*.css"`, or paths as `"/assets/**"`: `*` stands for any characters
         /// but `/`, `**` for any characters, `?` for one.
@@ -278,10 +282,11 @@ section! {
         types ("type"): Vec<String> as List<TypeGlob> = Vec::new(),
             "Unset is every type.";
         /// Fields to set, in place of those that the response has:
-        /// `{ Cache-Control = "public, max-age=31536000, immutable" }`.
+        /// `{ Cache-Control = "public, max-age=31536000, immutable" }`. To replace a script's own
+        /// Cache-Control and Expires, name both in `unset` as well.
         set ("set"): Vec<(String, String)> as FieldTable = Vec::new(),
             "A rule may do nothing but `unset` fields.";
-        /// Names of fields to remove.
+        /// Names of fields to remove, before `set` acts: from errors of scripts, too.
         unset ("unset"): Vec<String> as List<FieldName> = Vec::new(),
             "A rule may do nothing but `set` fields.";
     }
