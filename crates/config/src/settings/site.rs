@@ -176,7 +176,8 @@ section! {
         /// `[limits]`, 417, 400 for a path that cannot be, and 429 of `client_requests`, whose page
         /// must be no script. A request whose head cannot be read has no site, and gets the
         /// server's own page: 414, 421, 431, 505, 408 before its end, and every other 400.
-        /// ErrorDocument in `rules` or a `.htaccess` file has precedence.
+        /// ErrorDocument in `rules` or a `.htaccess` file has precedence. Where a `.htaccess` file
+        /// is broken, the page for 500 is still the configuration's.
         error_pages ("error_pages"): Vec<(u16, String)> as ErrorPages = Vec::new(),
             "The server's own pages name the error and nothing else.";
         /// The charset that is added to `text/html` and `text/plain` without one: Apache's

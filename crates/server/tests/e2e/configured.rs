@@ -159,6 +159,37 @@ unset = "X-Powered-By"
 }
 
 #[test]
+fn a_broken_file_of_directives_leaves_the_operator_s_error_page() {
+    let site = site(
+        &[
+            ("sorry.html", "the operator is sorry"),
+            ("two/.htaccess", "Bogus directive\n"),
+            ("two/a.txt", "a"),
+            ("own/.htaccess", "ErrorDocument 500 \"of the folder\"\n"),
+            ("own/below/.htaccess", "Bogus directive\n"),
+            ("own/below/a.txt", "a"),
+            (
+                "long.php",
+                "<?php for ($i = 0; $i < 600; $i++) header(\"X-$i: \" . \
+                str_repeat('x', 1000)); echo 'page';",
+            ),
+        ],
+        "error_pages = { 500 = \"/sorry.html\" }",
+    );
+    let mut wire = site.connect();
+    for target in ["/two/a.txt", "/two/", "/two/none", "/own/below/a.txt", "/long.php"] {
+        if target == "/long.php" && !has_php() {
+            continue;
+        }
+        for round in 0..2 {
+            let reply = wire.get(target);
+            let expected = (500, "the operator is sorry");
+            assert_eq!((reply.status, reply.text()), expected, "{target}, round {round}");
+        }
+    }
+}
+
+#[test]
 fn a_site_has_error_pages_of_its_own() {
     if !has_php() {
         return;
