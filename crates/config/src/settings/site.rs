@@ -234,8 +234,9 @@ section! {
             "Private files are best kept outside the root; only the operator can say where.";
         /// The folders that `X-Accel-Redirect` names by paths of URLs, as
         /// `{ "/protected/" = "/srv/files" }`: `/protected/a%20b.pdf` is then `/srv/files/a b.pdf`.
-        /// The longest path that matches counts. Clients cannot ask for these paths. Files may have
-        /// any name, as below `sendfile_roots`.
+        /// The longest path that matches counts. Only scripts reach these folders: for a client's
+        /// request such a path is one below the root, as every other. Files may have any name, as
+        /// below `sendfile_roots`.
         accel ("accel"): Vec<(String, PathBuf)> as Accel = Vec::new(),
             "nginx's `internal` locations with `alias`, for applications that were written for \
                 them.";
