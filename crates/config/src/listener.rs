@@ -171,6 +171,11 @@ impl Network {
         let address = address.to_canonical();
         address.is_ipv4() == self.address.is_ipv4() && masked(address, self.bits) == self.address
     }
+
+    /// Returns whether every address of its family is in the network.
+    pub fn is_everyone(&self) -> bool {
+        self.bits == 0
+    }
 }
 
 impl fmt::Display for Network {

@@ -2,6 +2,7 @@ mod defaults;
 mod every_key;
 mod includes;
 mod mistakes;
+mod refused_values;
 mod sites;
 
 use super::*;

@@ -6,12 +6,13 @@ use memchr::{memchr, memchr_iter};
 
 use crate::language::{Item, locate, words};
 use crate::mistake::{Complaint, DirectivePlace, Mistake, MistakeKind};
+use crate::scope::{CompileContext, KeyPlace};
 
 /// A file of directives whose lines are shown.
 #[derive(Debug)]
 pub(crate) struct Excerpt<'s> {
     source: &'s [u8],
-    file: Arc<str>,
+    context: &'s CompileContext,
     /// The offset of each line; computed when the first line is shown.
     starts: Vec<usize>,
 }
@@ -20,16 +21,30 @@ pub(crate) struct Excerpt<'s> {
 const LONGEST_SHOWN: usize = 400;
 
 impl<'s> Excerpt<'s> {
-    pub(crate) fn new(source: &'s [u8], file: Arc<str>) -> Excerpt<'s> {
-        Excerpt { source, file, starts: Vec::new() }
+    pub(crate) fn new(source: &'s [u8], context: &'s CompileContext) -> Excerpt<'s> {
+        Excerpt { source, context, starts: Vec::new() }
     }
 
     /// Returns the place of a directive.
     pub(crate) fn place(&self, item: &Item) -> DirectivePlace {
-        DirectivePlace {
-            file: self.file.clone(),
-            line: item.line,
-            column: item.column,
+        self.place_at(item.line, item.column)
+    }
+
+    /// Returns the place of this line and column: in a key of the configuration, or behind all of
+    /// them in the file.
+    fn place_at(&self, line: u32, column: u32) -> DirectivePlace {
+        let keys = &self.context.keys;
+        match keys.get(line as usize - 1) {
+            Some(KeyPlace { key, entry }) => DirectivePlace {
+                file: Arc::clone(key),
+                line: *entry,
+                column: 1,
+            },
+            None => DirectivePlace {
+                file: Arc::clone(&self.context.file),
+                line: line - keys.len() as u32,
+                column,
+            },
         }
     }
 
@@ -57,10 +72,9 @@ impl<'s> Excerpt<'s> {
         kind: MistakeKind,
         complaint: Complaint,
     ) -> Mistake {
-        let place = DirectivePlace { file: self.file.clone(), line, column };
         Mistake {
             line: self.line(line),
-            place,
+            place: self.place_at(line, column),
             message: complaint.message,
             hint: complaint.hint,
             kind,

@@ -75,7 +75,7 @@ pub use compile::{Compiled, compile};
 pub use evaluation_context::EvaluationContext;
 pub use host::DirectiveHost;
 pub use mistake::{Complaint, DirectivePlace, Mistake, MistakeKind, Severity};
-pub use scope::CompileContext;
+pub use scope::{CompileContext, KeyPlace};
 pub use settings::DirectiveSettings;
 pub use transaction::{NoVariableRoom, RequestState, Transaction};
 pub use variables::{SERVER_ADMIN, SERVER_SOFTWARE};

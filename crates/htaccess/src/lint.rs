@@ -34,7 +34,7 @@ pub fn check(
     let missing = answers.missing;
     let file = LintedFile::new(&parsed.items, context);
     let mut report = LintReport {
-        excerpt: Excerpt::new(source, context.file.clone()),
+        excerpt: Excerpt::new(source, context),
         remarks: Vec::new(),
     };
     values::check(&file, &mut report);

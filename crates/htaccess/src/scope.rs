@@ -5,6 +5,7 @@ mod methods;
 
 use std::sync::Arc;
 
+use crate::mistake::DirectivePlace;
 use crate::overrides::Overrides;
 
 pub use methods::Methods;
@@ -20,6 +21,8 @@ pub struct CompileContext {
     pub folder: Arc<[u8]>,
     /// Whether these are the directives of a site's configuration, which act as in `<VirtualHost>`.
     pub is_server: bool,
+    /// The keys of a site's configuration that the first lines of the source stand for, one a line.
+    pub keys: Arc<[KeyPlace]>,
     /// The folder that relative paths in `<IfFile>` start from (Apache's ServerRoot), absolute.
     pub root: Box<[u8]>,
     /// The classes that `AllowOverride` allows.
@@ -44,6 +47,15 @@ pub struct CompileContext {
     pub nonfatal_unknown: bool,
 }
 
+/// A place in a key of the configuration that stands for a directive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyPlace {
+    /// The key in messages, in place of a file: `` `fields` of site NAME ``.
+    pub key: Arc<str>,
+    /// The number of the key's entry, from 1, in place of a line.
+    pub entry: u32,
+}
+
 /// The name and the value of `${name}`.
 pub type Variable = (Box<[u8]>, Box<[u8]>);
 
@@ -55,6 +67,11 @@ impl CompileContext {
             folder: folder.into(),
             ..CompileContext::default()
         }
+    }
+
+    /// Returns whether a place is in a key of the configuration.
+    pub(crate) fn is_in_key(&self, place: &DirectivePlace) -> bool {
+        self.keys.iter().any(|key| key.key == place.file)
     }
 }
 

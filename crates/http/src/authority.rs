@@ -87,6 +87,7 @@ fn check_port(port: &[u8]) -> Result<(), &'static str> {
     match port {
         [] | [b':'] => Ok(()),
         [b':', digits @ ..] => match scan::decimal(digits) {
+            Some(0) => Err("port 0, which no server has"),
             Some(number) if number <= u64::from(u16::MAX) && digits.len() <= 5 => Ok(()),
             Some(_) => Err("port beyond 65535"),
             None if digits.contains(&b'@') => Err("user information in the authority"),
@@ -115,7 +116,7 @@ mod tests {
             ("127.0.0.1:80", "127.0.0.1:80"),
             ("[::1]", "[::1]"),
             ("[2001:DB8::1]:65535", "[2001:db8::1]:65535"),
-            ("h:0", "h:0"),
+            ("h:1", "h:1"),
         ];
         for (authority, expected) in table {
             let mut into = Vec::new();
@@ -141,6 +142,8 @@ mod tests {
             ("caf\u{e9}", "byte in the host name"),
             ("user@host", "user information"),
             ("user:pass@host", "user information"),
+            ("h:0", "port 0"),
+            ("h:00", "port 0"),
             ("h:65536", "port beyond"),
             ("h:000080", "port beyond"),
             ("h:8x", "port that is not"),

@@ -19,10 +19,14 @@ pub fn preferred(fields: &Fields, offered: &[&str]) -> Option<usize> {
 }
 
 /// Returns the weight of `member` in the fields called `name`, in thousandths. `None`: it is not
-/// named.
+/// named. `x-gzip` is gzip (RFC 9110 §8.4.1.3).
 pub fn weight(fields: &Fields, name: &[u8], member: &str) -> Option<u16> {
     let mut members = fields.values(name).flat_map(members).map(weighed);
-    let found = members.find(|(name, _)| name.eq_ignore_ascii_case(member.as_bytes()));
+    let is_meant = |name: &[u8]| {
+        name.eq_ignore_ascii_case(member.as_bytes())
+            || member == "gzip" && name.eq_ignore_ascii_case(b"x-gzip")
+    };
+    let found = members.find(|(name, _)| is_meant(name));
     found.map(|(_, weight)| weight)
 }
 
@@ -66,6 +70,8 @@ mod tests {
             ("gzip, deflate, br, zstd", Some("br")),
             ("gzip", Some("gzip")),
             ("GZIP;Q=0.5", Some("gzip")),
+            ("X-Gzip", Some("gzip")),
+            ("x-gzip;q=0", None),
             ("br;q=0.5, gzip;q=0.8", Some("gzip")),
             ("br;q=0.5, gzip;q=0.5", Some("br")),
             ("br ; q=0.1 , zstd", Some("zstd")),

@@ -6,7 +6,8 @@
 //! ```
 //! Any number of [`HeadKind::Interim`] heads (1xx) may precede the one [`HeadKind::Final`], and so
 //! may [`HeadKind::Environment`], whose fields are variables for the server, and
-//! [`HeadKind::Notes`]. Everything after the final head is body.
+//! [`HeadKind::Notes`]. Everything after the final head is body. [`HeadKind::Refused`] stands for
+//! the final head and the body.
 
 use crate::Corrupt;
 
@@ -22,6 +23,9 @@ pub enum HeadKind {
     Environment = 3,
     /// Notes that the script has left for the server's log, as fields. Another head follows.
     Notes = 4,
+    /// There is no response of the script, which the worker has logged: the server makes a page for
+    /// the status. Nothing follows.
+    Refused = 5,
 }
 
 /// Bytes of a head's prefix.
@@ -88,6 +92,7 @@ pub fn decode_prefix(prefix: [u8; PREFIX]) -> Result<(HeadKind, usize), Corrupt>
         2 => Ok((HeadKind::Final, length)),
         3 => Ok((HeadKind::Environment, length)),
         4 => Ok((HeadKind::Notes, length)),
+        5 => Ok((HeadKind::Refused, length)),
         _ => Err(Corrupt("a response head has an unknown kind")),
     }
 }

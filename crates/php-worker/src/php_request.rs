@@ -205,8 +205,8 @@ impl<'c> PhpRequest<'c> {
     /// variables and the notes that the script has set.
     ///
     /// # Errors
-    /// The client is gone, or a head was sent before. A head that is too long is answered with 500
-    /// in its place.
+    /// The client is gone, or a head was sent before. A head that is too long is answered with the
+    /// server's page for 500 in its place.
     pub(crate) fn head(
         &mut self,
         kind: HeadKind,
@@ -238,13 +238,16 @@ impl<'c> PhpRequest<'c> {
                 self.log(Level::Error, what.as_bytes());
                 if kind == HeadKind::Final {
                     self.stage = ResponseStage::Discard;
-                    let mut fields = [(&b"Content-Type"[..], &b"text/plain"[..])].into_iter();
-                    let _ = self.client.head(kind, 500, b"", &mut fields);
-                    let _ = self.client.write(TOO_LONG);
+                    self.send_refusal();
                 }
                 Ok(())
             }
         }
+    }
+
+    /// Asks the server to answer with its page for 500.
+    fn send_refusal(&mut self) {
+        let _ = self.client.head(HeadKind::Refused, 500, b"", &mut std::iter::empty());
     }
 
     /// Tells the server the variables or the notes that the script has set. Directives for the
@@ -327,7 +330,7 @@ impl<'c> PhpRequest<'c> {
             return;
         }
         self.stage = ResponseStage::Discard;
-        let _ = self.client.head(HeadKind::Final, 500, b"", &mut std::iter::empty());
+        self.send_refusal();
         self.log(
             Level::Error,
             b"PHP could not start the request, see the message before; check the values of \
@@ -471,9 +474,6 @@ impl<'c> PhpRequest<'c> {
         (refusal.status, refusal.page)
     }
 }
-
-/// Content of the response that replaces one with too long a head.
-const TOO_LONG: &[u8] = b"The header fields of this page are too long to be sent.\n";
 
 fn raw_pair((name, value): (&[u8], &[u8])) -> raw::Pair {
     raw::Pair {

@@ -2,6 +2,7 @@
 //! sites' roots.
 
 pub(crate) mod php_ini;
+pub(crate) mod settings;
 mod show;
 mod tree;
 
@@ -49,13 +50,9 @@ pub(crate) fn directives(config: &Config, reader: Option<&Identity>) -> io::Resu
     for site in Sites::compile(config).iter() {
         findings.site_rules.extend(site_rules(site));
         for root in roots(&site.config().root) {
-            if let Some((rules, context)) = site.rules(&with_slash(&root)) {
-                let own = site.config().rules.as_deref().map_or(0, |rules| rules.lines().count());
+            if let Some((rules, context)) = site.written_rules(&with_slash(&root)) {
                 let remarks = lint::check(rules.as_bytes(), &context, &mut exists);
-                // Behind the rules are the directives that other keys stand for.
-                let written =
-                    remarks.into_iter().filter(|remark| remark.place.line as usize <= own);
-                findings.remarks.extend(written);
+                findings.remarks.extend(remarks);
             }
             let found = tree::find(&root, site.config().symlinks);
             let most = config.limits.htaccess_size;

@@ -7,7 +7,7 @@ mod control;
 mod demands;
 mod keys;
 pub(crate) mod lanes;
-mod media_types;
+pub(crate) mod media_types;
 mod memory;
 mod memory_return;
 mod most_connections;

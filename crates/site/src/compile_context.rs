@@ -43,17 +43,34 @@ impl Site {
     /// directives), and their context where `folder` is the root. `None` if the configuration has
     /// none.
     pub fn rules(&self, folder: &[u8]) -> Option<(&str, CompileContext)> {
-        let rules = self.directives()?;
-        let context = CompileContext {
-            file: Arc::from(format!("rules of site {}", self.name())),
+        let configured = self.configured.as_deref()?;
+        let context = self.rules_context(folder);
+        Some((
+            &configured.text,
+            CompileContext {
+                keys: Arc::clone(&configured.keys),
+                ..context
+            },
+        ))
+    }
+
+    /// Returns `rules` of the configuration as they are written, and their context where `folder`
+    /// is the root. `None` if the configuration has none.
+    pub fn written_rules(&self, folder: &[u8]) -> Option<(&str, CompileContext)> {
+        Some((self.config().rules.as_deref()?, self.rules_context(folder)))
+    }
+
+    fn rules_context(&self, folder: &[u8]) -> CompileContext {
+        let kind = if self.config().rules.is_some() { "rules" } else { "keys" };
+        CompileContext {
+            file: Arc::from(format!("{kind} of site {}", self.name())),
             folder: folder.into(),
             overrides: Overrides::ALL,
             is_server: true,
             modules: texts(&self.config().modules),
             upstreams: Some(self.upstreams()),
             ..CompileContext::default()
-        };
-        Some((rules, context))
+        }
     }
 
     fn upstreams(&self) -> Vec<Box<str>> {

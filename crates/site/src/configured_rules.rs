@@ -1,42 +1,59 @@
 //! Keys of the configuration that act as Apache's directives do: `error_pages`, `charset`, `fields`
-//! and `listing`. They become directives behind the site's own `rules`, so that `.htaccess` files
-//! can change what they say, and `howdah explain` shows them.
+//! and `listing`. They become directives before the site's own `rules`, so that `rules` and
+//! `.htaccess` files can change what they say, and `howdah explain` shows them.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use howdah_config::{FieldRule, SiteSettings};
+use howdah_htaccess::KeyPlace;
 
-/// Returns the directives of a site's configuration: its `rules`, and those that its keys stand
-/// for. `None`: there are none.
-pub(crate) fn directives(site: &SiteSettings) -> Option<String> {
-    let mut text = site.rules.clone().unwrap_or_default();
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
-    }
-    let mut line = |line: String| {
-        text.push_str(&line);
-        text.push('\n');
-    };
-    for (status, path) in &site.error_pages {
-        line(format!("ErrorDocument {status} {path}"));
-    }
-    if let Some(charset) = &site.charset {
-        line(format!("AddDefaultCharset {charset}"));
-    }
-    if site.listing {
-        line("Options +Indexes".to_owned());
-    }
-    for rule in &site.fields {
-        let condition = condition(rule);
-        for (name, value) in &rule.set {
-            let value = value.replace('%', "%%").replace('"', "\\\"");
-            line(format!("Header set {name} \"{value}\"{condition}"));
+/// The directives of a site's configuration.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ConfiguredRules {
+    /// Those that keys stand for, one a line, then `rules`.
+    pub(crate) text: String,
+    /// The keys that the first lines stand for.
+    pub(crate) keys: Arc<[KeyPlace]>,
+}
+
+impl ConfiguredRules {
+    /// Returns the directives of a site's configuration. `None`: there are none.
+    pub(crate) fn of(site: &SiteSettings) -> Option<ConfiguredRules> {
+        let (mut text, mut keys) = (String::new(), Vec::new());
+        let mut line = |key: &str, entry: usize, directive: String| {
+            text.push_str(&directive);
+            text.push('\n');
+            keys.push(KeyPlace {
+                key: format!("`{key}` of site {}", site.name).into(),
+                entry: entry as u32 + 1,
+            });
+        };
+        for (entry, (status, path)) in site.error_pages.iter().enumerate() {
+            line("error_pages", entry, format!("ErrorDocument {status} {path}"));
         }
-        for name in &rule.unset {
-            line(format!("Header unset {name}{condition}"));
+        if let Some(charset) = &site.charset {
+            line("charset", 0, format!("AddDefaultCharset {charset}"));
         }
+        if site.listing {
+            line("listing", 0, "Options +Indexes".to_owned());
+        }
+        for (entry, rule) in site.fields.iter().enumerate() {
+            let condition = condition(rule);
+            for name in &rule.unset {
+                line("fields", entry, format!("Header unset {name}{condition}"));
+            }
+            for (name, value) in &rule.set {
+                let value = value.replace('%', "%%").replace('"', "\\\"");
+                line("fields", entry, format!("Header set {name} \"{value}\"{condition}"));
+            }
+        }
+        if let Some(rules) = &site.rules {
+            text.push_str(rules);
+        }
+        let is_there = site.rules.is_some() || !text.is_empty();
+        is_there.then(|| ConfiguredRules { text, keys: keys.into() })
     }
-    (site.rules.is_some() || !text.is_empty()).then_some(text)
 }
 
 /// Returns the last argument of a Header directive: the responses that it is for.
@@ -99,28 +116,37 @@ mod tests {
 
     use super::*;
 
-    fn of(lines: &str) -> Option<String> {
-        let text = format!("[[site]]\nroot = \"/srv\"\n{lines}");
-        directives(&Config::parse(&text, "x").unwrap().sites[0])
+    fn of(lines: &str) -> Option<ConfiguredRules> {
+        let text = format!("[[site]]\nname = \"g\"\nroot = \"/srv\"\n{lines}");
+        ConfiguredRules::of(&Config::parse(&text, "x").unwrap().sites[0])
     }
 
     #[test]
-    fn keys_become_directives_behind_the_rules() {
+    fn keys_become_directives_before_the_rules() {
         assert_eq!(of(""), None);
-        let text = of("rules = \"Options -Indexes\"\nlisting = true\ncharset = \"utf-8\"\n\
-                error_pages = { 404 = \"/404.html\" }");
-        let expected = "Options -Indexes\nErrorDocument 404 /404.html\nAddDefaultCharset utf-8\n\
-            Options +Indexes\n";
-        assert_eq!(text.unwrap(), expected);
-        let text = of("[[site.fields]]\nset = { X-A = \"100% \\\"b\\\"\" }").unwrap();
+        let rules = of("rules = \"Options -Indexes\"\nlisting = true\ncharset = \"utf-8\"\n\
+                error_pages = { 404 = \"/404.html\", 500 = \"/500.html\" }")
+        .unwrap();
+        let expected = "ErrorDocument 404 /404.html\nErrorDocument 500 /500.html\n\
+            AddDefaultCharset utf-8\nOptions +Indexes\nOptions -Indexes";
+        assert_eq!(rules.text, expected);
+        let keys = rules.keys.iter().map(|key| format!("{}:{}", key.key, key.entry));
+        let expected = [
+            "`error_pages` of site g:1",
+            "`error_pages` of site g:2",
+            "`charset` of site g:1",
+            "`listing` of site g:1",
+        ];
+        assert_eq!(keys.collect::<Vec<_>>(), expected);
+        let text = of("[[site.fields]]\nset = { X-A = \"100% \\\"b\\\"\" }").unwrap().text;
         assert_eq!(text, "Header set X-A \"100%% \\\"b\\\"\"\n");
-        let text = of(
+        let rules = of(
             "[[site.fields]]\nmatch = [\"*.css\", \"/a/**\"]\ntype = \"text/*\"\nunset = \"X-B\"",
         );
         let expected = "Header unset X-B \"expr=(%{SCRIPT_FILENAME} =~ \
             m#(?:^|/)(?:[^/]*\\x2ecss)$# || %{REQUEST_URI} =~ m#^(?:/a/.*)$#) && %{CONTENT_TYPE} \
             =~ m#^(?:text/[^/]*) *(?:;|$)#i\"\n";
-        assert_eq!(text.unwrap(), expected);
+        assert_eq!(rules.unwrap().text, expected);
     }
 
     #[test]

@@ -119,6 +119,13 @@ impl Rules {
         self.above.as_ref().map_or(self, |above| above.outermost())
     }
 
+    /// Returns the settings of the site's configuration. `None`: it has none, or they are broken.
+    pub(crate) fn of_site(&self) -> Option<&Arc<DirectiveSettings>> {
+        let outermost = self.outermost();
+        let is_site = outermost.own.is_server && outermost.broken.is_none();
+        is_site.then(|| outermost.settings())
+    }
+
     /// Returns the closest file of directives.
     pub fn own(&self) -> &Arc<Compiled> {
         &self.own

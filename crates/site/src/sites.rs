@@ -10,7 +10,7 @@ use howdah_config::{
 use howdah_htaccess::DirectiveSettings;
 use howdah_http::Status;
 
-use crate::configured_rules;
+use crate::configured_rules::ConfiguredRules;
 use crate::host::HostName;
 use crate::names::NameRules;
 use crate::path::DocumentPath;
@@ -41,7 +41,7 @@ pub struct Site {
     root: SiteRoot,
     pub(crate) names: NameRules,
     /// The directives of the configuration itself.
-    directives: Option<Arc<str>>,
+    pub(crate) configured: Option<Arc<ConfiguredRules>>,
     /// The settings where no directive is in force.
     bare: Arc<DirectiveSettings>,
     /// The root that is the same for every host.
@@ -204,7 +204,7 @@ impl Site {
             config: Arc::new(config.clone()),
             root,
             names: NameRules::new(config),
-            directives: configured_rules::directives(config).map(Arc::from),
+            configured: ConfiguredRules::of(config).map(Arc::new),
             bare: Arc::default(),
             document_root,
         }
@@ -277,7 +277,7 @@ impl Site {
 
     /// Returns the directives of the configuration itself; `None` if it has none.
     pub fn directives(&self) -> Option<&str> {
-        self.directives.as_deref()
+        self.configured.as_deref().map(|configured| &*configured.text)
     }
 
     pub(crate) fn bare_settings(&self) -> &Arc<DirectiveSettings> {

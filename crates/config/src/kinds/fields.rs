@@ -33,7 +33,16 @@ impl ValueKind for FieldRules {
         };
         let rules = tables.iter().map(|table| {
             let rule = Table::<FieldRule>::read(table, report)?;
-            if rule.set.is_empty() && rule.unset.is_empty() {
+            // A key whose value was refused has been reported.
+            let is_said = |key| {
+                let value = table.get_ref().get(key).map(Spanned::get_ref);
+                value.is_some_and(|value| match value {
+                    DeValue::Table(table) => !table.is_empty(),
+                    DeValue::Array(values) => !values.is_empty(),
+                    _ => true,
+                })
+            };
+            if !is_said("set") && !is_said("unset") {
                 let help = "add `set = { Cache-Control = \"max-age=3600\" }`, or `unset`";
                 report.add(table.span(), "these fields change nothing", Some(help.to_owned()));
             }
@@ -63,11 +72,12 @@ impl ValueKind for FieldTable {
         report: &mut MistakeCollector<'_>,
     ) -> Option<Self::Value> {
         let pairs = read_pairs(value, report, &Self::name(), check_name)?;
-        for (_, text) in &pairs {
+        for (name, text) in &pairs {
             let is_plain = text.bytes().all(|byte| byte >= b' ' && byte != 0x7f && byte != b'\\');
             if !is_plain || text.len() > LONGEST_VALUE || text.starts_with("expr=") {
                 let help = "write printable characters without `\\`, at most 4,000 of them";
-                report.add(value.span(), "a value cannot be sent", Some(help.to_owned()));
+                let message = format!("the value of `{name}` cannot be sent");
+                report.add(value.span(), message, Some(help.to_owned()));
                 return None;
             }
         }

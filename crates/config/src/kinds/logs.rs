@@ -57,9 +57,33 @@ impl AccessTarget {
             }
             "off" => Ok(AccessTarget::Off),
             "-" => Ok(AccessTarget::Stdout),
-            path => Ok(AccessTarget::File(PathBuf::from(path))),
+            path => check_file(path).map(|()| AccessTarget::File(PathBuf::from(path))),
         }
     }
+}
+
+/// Refuses what a mover from Apache or nginx writes for a program or for the system's log, which
+/// would be a file of that name.
+///
+/// # Errors
+/// The mistake, and advice.
+fn check_file(path: &str) -> Result<(), (String, String)> {
+    if let Some(program) = path.strip_prefix('|') {
+        let help = format!(
+            "name a file, which the program can follow as in `tail -F FILE | {}`; for rotation, \
+             rename the file and call `howdah reopen`",
+            program.trim()
+        );
+        return Err(("a log is not piped to a program".to_owned(), help));
+    }
+    if ["syslog", "journald", "journal"].contains(&path) {
+        let word = if path == "syslog" { "syslog:" } else { "journald:" };
+        return Err((
+            format!("`{path}` would be a file of that name"),
+            format!("write `{word}` for the system's log, or `./{path}` for the file"),
+        ));
+    }
+    Ok(())
 }
 
 /// `"-"`, a file or the system's log.
@@ -89,7 +113,7 @@ impl ValueKind for ErrorLogTarget {
             ("off", _) => Err("the error log cannot be turned off"),
             ("-", _) => Ok(Ok(ErrorTarget::Stderr)),
             (_, Some(log)) => Ok(log.map(ErrorTarget::System)),
-            (path, None) => Ok(Ok(ErrorTarget::File(PathBuf::from(path)))),
+            (path, None) => Ok(check_file(path).map(|()| ErrorTarget::File(PathBuf::from(path)))),
         };
         read_string(value, report, &Self::name(), |text| match parse(text) {
             Ok(parsed) => parsed.map_err(|(message, help)| ValueError::new(message, help)),

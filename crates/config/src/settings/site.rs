@@ -176,7 +176,8 @@ section! {
         /// `[limits]`, 417, 400 for a path that cannot be, and 429 of `client_requests`, whose page
         /// must be no script. A request whose head cannot be read has no site, and gets the
         /// server's own page: 414, 421, 431, 505, 408 before its end, and every other 400.
-        /// ErrorDocument in `rules` or a `.htaccess` file has precedence.
+        /// ErrorDocument in `rules` or a `.htaccess` file has precedence. Where a `.htaccess` file
+        /// is broken, the page for 500 is still the configuration's.
         error_pages ("error_pages"): Vec<(u16, String)> as ErrorPages = Vec::new(),
             "The server's own pages name the error and nothing else.";
         /// The charset that is added to `text/html` and `text/plain` without one: Apache's
@@ -233,8 +234,9 @@ section! {
             "Private files are best kept outside the root; only the operator can say where.";
         /// The folders that `X-Accel-Redirect` names by paths of URLs, as
         /// `{ "/protected/" = "/srv/files" }`: `/protected/a%20b.pdf` is then `/srv/files/a b.pdf`.
-        /// The longest path that matches counts. Clients cannot ask for these paths. Files may have
-        /// any name, as below `sendfile_roots`.
+        /// The longest path that matches counts. Only scripts reach these folders: for a client's
+        /// request such a path is one below the root, as every other. Files may have any name, as
+        /// below `sendfile_roots`.
         accel ("accel"): Vec<(String, PathBuf)> as Accel = Vec::new(),
             "nginx's `internal` locations with `alias`, for applications that were written for \
                 them.";
@@ -267,8 +269,12 @@ section! {
 
 section! {
     /// Fields of responses. `match` and `type` choose the responses; without both, all of the
-    /// site's. Responses with an error or a redirect of the server's own are left alone. `Header`
-    /// in a `.htaccess` file comes later and has precedence.
+    /// site's. Fields are set as nginx's `add_header` does, in responses with the status 200, 201,
+    /// 204, 206, 301, 302, 303, 304, 307 and 308: no error page gets one, be it a file or made by a
+    /// script. Pages and redirects of the server's own are left alone. A script's Cache-Control and
+    /// Expires stay, as well as those of directives: where a response has one of the two, both are
+    /// left as they are. `Header` in `rules` and in a `.htaccess` file comes later and has
+    /// precedence; `Header always set` in `rules` sets a field in errors, too.
     pub struct FieldRule {
         /// Names of files as `"*.css"`, or paths as `"/assets/**"`: `*` stands for any characters
         /// but `/`, `**` for any characters, `?` for one.
@@ -278,10 +284,11 @@ section! {
         types ("type"): Vec<String> as List<TypeGlob> = Vec::new(),
             "Unset is every type.";
         /// Fields to set, in place of those that the response has:
-        /// `{ Cache-Control = "public, max-age=31536000, immutable" }`.
+        /// `{ Cache-Control = "public, max-age=31536000, immutable" }`. To replace a script's own
+        /// Cache-Control and Expires, name both in `unset` as well.
         set ("set"): Vec<(String, String)> as FieldTable = Vec::new(),
             "A rule may do nothing but `unset` fields.";
-        /// Names of fields to remove.
+        /// Names of fields to remove, before `set` acts: from errors of scripts, too.
         unset ("unset"): Vec<String> as List<FieldName> = Vec::new(),
             "A rule may do nothing but `set` fields.";
     }

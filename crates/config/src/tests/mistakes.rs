@@ -1,6 +1,6 @@
 use crate::*;
 
-fn errors(text: &str) -> String {
+pub(super) fn errors(text: &str) -> String {
     match Config::parse(text, "howdah.toml") {
         Ok(config) => panic!("accepted: {config:#?}\nfrom\n{text}"),
         Err(errors) => errors.to_string(),

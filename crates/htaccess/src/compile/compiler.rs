@@ -40,7 +40,7 @@ impl<'c> SectionContext<'c> {
 
 impl<'c> Compiler<'c> {
     pub(super) fn new(source: &'c [u8], context: &'c CompileContext) -> Compiler<'c> {
-        let excerpt = Excerpt::new(source, context.file.clone());
+        let excerpt = Excerpt::new(source, context);
         Compiler {
             excerpt,
             context,

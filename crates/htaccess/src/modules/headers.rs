@@ -7,6 +7,7 @@
 
 mod constant;
 mod format;
+mod key_rules;
 mod parse;
 mod rule;
 mod run;
@@ -21,6 +22,7 @@ use crate::merge::Merge;
 use crate::module::{ApacheModule, ModuleConfig, POINTERS, Presence};
 use crate::transaction::Transaction;
 
+use key_rules::{KeyRules, has_lifetime};
 use rule::HeaderRule;
 use run::HeaderTable;
 
@@ -99,7 +101,7 @@ pub fn request_fixup(
     config: &Config,
     context: &mut dyn EvaluationContext,
 ) -> Result<(), Status> {
-    run::apply(tx, &config.request, HeaderTable::Request, context)
+    run::apply(tx, &config.request, HeaderTable::Request, context, None)
 }
 
 /// Applies Header, when the response is about to be sent. `head` holds the fields of a successful
@@ -122,11 +124,14 @@ pub fn response(
         return Ok(());
     }
     tx.with_head(head, config.needs_media_type(), |tx| {
-        run::apply(tx, &config.always, HeaderTable::Always, context)?;
-        match error {
-            false => run::apply(tx, &config.success, HeaderTable::Success, context),
-            true => Ok(()),
+        run::apply(tx, &config.always, HeaderTable::Always, context, None)?;
+        if error {
+            return Ok(());
         }
+        let state = &tx.state;
+        let has_lifetime = has_lifetime(&state.fields) || has_lifetime(&state.error_fields);
+        let keys = KeyRules::new(state.status, has_lifetime);
+        run::apply(tx, &config.success, HeaderTable::Success, context, Some(keys))
     })
 }
 

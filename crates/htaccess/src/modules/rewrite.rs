@@ -76,6 +76,8 @@ pub enum RewriteOutcome {
         uri: Vec<u8>,
         /// Its query.
         args: Option<Vec<u8>>,
+        /// Whether the last rule has `PT`; for rules of a site's configuration alone.
+        is_passed_through: bool,
     },
     /// A redirect.
     Redirect {

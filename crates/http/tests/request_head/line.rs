@@ -145,5 +145,7 @@ fn the_absolute_form_overrules_host() {
         ("GET http://a.org/ HTTP/1.1\r\n\r\n", 400, "without Host"),
         ("GET http://a.org/ HTTP/1.1\r\nHost: a/b\r\n\r\n", 400, "byte in the host name"),
         ("GET http://a.org/ HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", 400, "more than one Host"),
+        ("GET / HTTP/1.1\r\nHost: a:0\r\n\r\n", 400, "port 0"),
+        ("GET http://a:0/ HTTP/1.1\r\nHost: a\r\n\r\n", 400, "port 0"),
     ]);
 }

@@ -85,8 +85,7 @@ fn a_head_that_does_not_fit_is_a_500() {
     let site = Site::new(&[("a.php", "header('X-A: ' . str_repeat('x', 600_000)); echo 'body';")]);
     let mut pool = Pool::start(PoolSettings::default(), 1);
     let answer = pool.get(&site, "a.php");
-    assert_eq!(answer.status, 500);
-    assert!(answer.text().contains("too long to be sent"));
+    assert_eq!((answer.status, &*answer.text()), (500, ""));
     assert!(pool.stop().contains("header fields have more than 512 KB"));
 }
 

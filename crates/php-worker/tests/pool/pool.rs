@@ -443,7 +443,7 @@ fn split(mut received: &[u8]) -> Answer {
         let (kind, length) = decode_prefix(*prefix).unwrap();
         let (head, rest) = rest.split_at(length);
         let head = DecodedHead::decode(head).unwrap();
-        if kind == HeadKind::Final {
+        if matches!(kind, HeadKind::Final | HeadKind::Refused) {
             return Answer { status: head.status, body: rest.to_vec() };
         }
         received = rest;

@@ -70,7 +70,8 @@ impl CheckArguments {
         let mut found =
             GenerationPlan::find(config.clone(), &environment, unusable_files, answers.into());
         // A running server has its logs open.
-        let obstacles = former.as_ref().map_or_else(|| log::obstacles(&config), |_| Vec::new());
+        let mut obstacles = former.as_ref().map_or_else(|| log::obstacles(&config), |_| Vec::new());
+        obstacles.extend(sockets::mistakes(&config));
         if !obstacles.is_empty() {
             let others = found.err().unwrap_or_default();
             found = Err([others, obstacles].concat());
@@ -78,6 +79,7 @@ impl CheckArguments {
         if let Ok(found) = &mut found {
             found.warnings.extend(sockets::obstacles(&config, &environment));
             found.warnings.extend(check::unused_pages(&config));
+            found.warnings.extend(check::settings::doubts(&config));
             // A running server tells them when the pools start.
             if former.is_none() {
                 let mistakes = check::php_ini::mistakes(found, &environment);

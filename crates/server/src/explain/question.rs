@@ -12,7 +12,7 @@ use crate::net::{Peer, forwarded};
 #[derive(Debug)]
 pub(crate) struct ExplainRequest {
     pub(crate) method: String,
-    /// A whole URL, or its path.
+    /// A whole URL, its path, or `*`.
     pub(crate) url: String,
     /// Lines of the request's head.
     pub(crate) fields: Vec<String>,
@@ -30,6 +30,7 @@ pub(super) fn request(config: &Config, question: &ExplainRequest) -> Result<Requ
         None => (Scheme::Http, question.url.strip_prefix("http://").unwrap_or(&question.url)),
     };
     let (host, target) = match url.find(['/', '?']) {
+        _ if url == "*" => (usual_host(config), "*".to_owned()),
         Some(0) if url.starts_with('/') => (usual_host(config), url.to_owned()),
         Some(at) if url[at..].starts_with('/') => (url[..at].to_owned(), url[at..].to_owned()),
         Some(at) => (url[..at].to_owned(), format!("/{}", &url[at..])),

@@ -141,6 +141,14 @@ fn json_is_one_object() {
 }
 
 #[test]
+fn the_server_itself_takes_options() {
+    let tree = Tree::new("options", &[("a.txt", "a")]);
+    let found = tree.ask("OPTIONS", "*", &[]);
+    assert_eq!(found.head.status, Status::OK);
+    assert!(found.head.fields.contains(b"allow"), "{}", text(&found));
+}
+
+#[test]
 fn questions_without_an_answer() {
     let config = Config::parse(
         "strict_hosts = true\n[[site]]\nhosts = \"a.example\"\nroot = \"/tmp\"",

@@ -72,6 +72,11 @@ pub(crate) async fn respond(
             Err(NoResponseHead::Failed(failure)) => {
                 return Err(RequestError::script(context.situation(), script, failure).into());
             }
+            // The worker has said why.
+            Err(NoResponseHead::Refused) => {
+                exchange.detach();
+                return Err(Status::INTERNAL_SERVER_ERROR.into());
+            }
             Err(NoResponseHead::Gone) => return Err(RequestError::gone(context.situation()).into()),
         }
     };
@@ -345,6 +350,8 @@ fn modified(
 /// The reason why there is no head of a response.
 enum NoResponseHead {
     Failed(ExchangeError),
+    /// The worker has no response: [`HeadKind::Refused`].
+    Refused,
     /// The client is gone.
     Gone,
 }
@@ -374,6 +381,7 @@ async fn final_head(
                 context.script_environment = Some(texts(context, "apache_setenv()")?);
             }
             HeadKind::Notes => context.script_notes = Some(texts(context, "apache_note()")?),
+            HeadKind::Refused => return Err(NoResponseHead::Refused),
             HeadKind::Final => return Ok(checked_head(kind, &context.scratch.head)?),
             HeadKind::Interim => {
                 let head = checked_head(kind, &context.scratch.head)?;

@@ -262,8 +262,16 @@ pub(super) fn obstacle(number: usize, wanted: WantedListeners<'_>) -> Option<Str
             let is_spare = is_spare(*address, wanted.settings, &error);
             (!is_spare).then(|| refusal(*address, &error, wanted.key))
         }
-        ListenAddress::Unix(path) => unix::taken(path, wanted.key),
+        ListenAddress::Unix(path) => unix::obstacle(path, wanted.key),
     }
+}
+
+/// Returns the mistakes in the owners and groups of `listeners`. A server does not start with them.
+pub(super) fn unknown_users(listeners: &[ListenerSettings]) -> Vec<String> {
+    let sockets = listeners
+        .iter()
+        .filter(|settings| matches!(settings.address, ListenAddress::Unix(_)));
+    sockets.filter_map(unix::unknown_user).collect()
 }
 
 /// Returns whether the server could listen on `address` now.

@@ -91,6 +91,11 @@ impl MissingListeners {
     }
 }
 
+/// Returns the mistakes that keep a server with this configuration from starting.
+pub(crate) fn mistakes(config: &Config) -> Vec<String> {
+    listeners::unknown_users(&config.listen)
+}
+
 /// Returns what would keep a server that starts now from listening as `config` says. The addresses
 /// of the server that runs with this configuration are left out; where it does not say which these
 /// are, nothing is said about any.

@@ -46,7 +46,11 @@ pub(super) fn bind(path: &Path) -> io::Result<UnixListener> {
     prepare(&listener)?;
     // A folder that was exchanged meanwhile has no socket that listens.
     match is_taken(&file) {
-        true => Ok(listener),
+        true => {
+            // The connection that has asked is no client: it sends nothing.
+            let _ = listener.accept();
+            Ok(listener)
+        }
         false => Err(io::Error::other("a folder on its way was exchanged meanwhile")),
     }
 }
@@ -99,7 +103,7 @@ pub(super) fn give(
     fs::set_permissions(&file, Permissions::from_mode(mode))
 }
 
-fn not_a_socket() -> io::Error {
+pub(super) fn not_a_socket() -> io::Error {
     io::Error::other("the file is not a socket")
 }
 
@@ -122,6 +126,13 @@ mod tests {
         assert_eq!(bind(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
         drop(listener);
         assert!(!is_taken(&path));
+    }
+
+    #[test]
+    fn nobody_has_connected_to_a_socket_that_was_just_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = bind(&folder.path().join("socket")).unwrap();
+        assert_eq!(listener.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]

@@ -82,6 +82,114 @@ unset = "X-Powered-By"
 }
 
 #[test]
+fn fields_make_no_error_and_no_private_page_cacheable() {
+    let lines = r#"
+error_pages = { 404 = "/e404.html" }
+[[site.fields]]
+type = "text/html"
+set = { Cache-Control = "public, max-age=3600", X-Page = "1" }
+[[site.fields]]
+match = "*.css"
+set = { Cache-Control = "public, max-age=60" }
+[[site.fields]]
+set = { Expires = "Thu, 01 Jan 2037 00:00:00 GMT" }
+unset = "X-Powered-By"
+"#;
+    let fields = "header($_GET['field'] ?? 'X-None: 1'); header('X-Powered-By: me'); ";
+    let script = format!("<?php {fields} http_response_code((int)($_GET['status'] ?? 200));");
+    let site = site(
+        &[
+            ("a.html", "a"),
+            ("a.css", "a"),
+            ("e404.html", "nothing here"),
+            ("expires/a.css", "a"),
+            ("expires/.htaccess", "ExpiresActive On\nExpiresDefault A7\n"),
+            ("own/a.css", "a"),
+            ("own/.htaccess", "Header set Cache-Control no-cache\n"),
+            ("page.php", &script),
+            ("session.php", "<?php session_start(); echo 'private';"),
+        ],
+        lines,
+    );
+    let mut wire = site.connect();
+    let (public, day) = (Some("public, max-age=3600"), Some("Thu, 01 Jan 2037 00:00:00 GMT"));
+    for (target, status, cache, expires) in [
+        ("/a.html", 200, public, day),
+        ("/a.css", 200, Some("public, max-age=60"), day),
+        ("/none.html", 404, None, None),
+        ("/e404.html", 200, public, day),
+        ("/own/a.css", 200, Some("no-cache"), day),
+    ] {
+        for round in 0..2 {
+            let reply = wire.get(target);
+            assert_eq!(reply.status, status, "{target}, round {round}");
+            assert_eq!(reply.field("cache-control"), cache, "{target}, round {round}");
+            assert_eq!(reply.field("expires"), expires, "{target}, round {round}");
+        }
+    }
+    let kept = wire.get("/expires/a.css");
+    assert_eq!(kept.all("cache-control"), ["max-age=7"], "that file's own directives count");
+    assert_ne!(kept.field("expires"), day);
+    if !has_php() {
+        return;
+    }
+    let private = "field=Cache-Control:+private,+no-store";
+    for (query, cache, expires, page) in [
+        ("", public, day, true),
+        ("status=201", public, day, true),
+        ("status=303", public, day, true),
+        ("status=205", None, None, false),
+        ("status=404", None, None, false),
+        ("status=500", None, None, false),
+        (private, Some("private, no-store"), None, true),
+        ("field=Expires:+0", None, Some("0"), true),
+    ] {
+        for round in 0..2 {
+            let reply = wire.get(&format!("/page.php?{query}"));
+            assert_eq!(reply.field("cache-control"), cache, "{query}, round {round}");
+            assert_eq!(reply.field("expires"), expires, "{query}, round {round}");
+            assert_eq!(reply.field("x-page").is_some(), page, "{query}, round {round}");
+            assert_eq!(reply.field("x-powered-by"), None, "{query}, round {round}");
+        }
+    }
+    let session = wire.get("/session.php");
+    assert!(session.field("set-cookie").is_some());
+    assert_eq!(session.all("cache-control"), ["no-store, no-cache, must-revalidate"]);
+    assert_eq!(session.all("expires"), ["Thu, 19 Nov 1981 08:52:00 GMT"]);
+}
+
+#[test]
+fn a_broken_file_of_directives_leaves_the_operator_s_error_page() {
+    let site = site(
+        &[
+            ("sorry.html", "the operator is sorry"),
+            ("two/.htaccess", "Bogus directive\n"),
+            ("two/a.txt", "a"),
+            ("own/.htaccess", "ErrorDocument 500 \"of the folder\"\n"),
+            ("own/below/.htaccess", "Bogus directive\n"),
+            ("own/below/a.txt", "a"),
+            (
+                "long.php",
+                "<?php for ($i = 0; $i < 600; $i++) header(\"X-$i: \" . \
+                str_repeat('x', 1000)); echo 'page';",
+            ),
+        ],
+        "error_pages = { 500 = \"/sorry.html\" }",
+    );
+    let mut wire = site.connect();
+    for target in ["/two/a.txt", "/two/", "/two/none", "/own/below/a.txt", "/long.php"] {
+        if target == "/long.php" && !has_php() {
+            continue;
+        }
+        for round in 0..2 {
+            let reply = wire.get(target);
+            let expected = (500, "the operator is sorry");
+            assert_eq!((reply.status, reply.text()), expected, "{target}, round {round}");
+        }
+    }
+}
+
+#[test]
 fn a_site_has_error_pages_of_its_own() {
     if !has_php() {
         return;

@@ -16,6 +16,7 @@ mod broken_off;
 mod browser;
 mod certificates;
 mod chaos;
+mod checked;
 mod clients;
 mod codings;
 mod cold;

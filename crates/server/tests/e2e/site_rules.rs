@@ -88,3 +88,76 @@ fn check_and_explain_say_that_they_come_first() {
     let out = run(&["explain", "http://old.example/x"]);
     assert!(out.contains("https://new.example/x") && !out.contains("public/.htaccess"), "{out}");
 }
+
+/// The keys that stand for directives, and `rules` that say otherwise.
+const KEYS_AND_RULES: &str = r#"
+listing = true
+charset = "utf-8"
+error_pages = { 404 = "/key.html" }
+rules = '''
+ErrorDocument 404 /rule.html
+AddDefaultCharset iso-8859-15
+Header set X-Who rules
+Options -Indexes \
+'''
+[[site.fields]]
+set = { X-Who = "fields", X-Key = "1" }
+"#;
+
+#[test]
+fn rules_have_precedence_over_keys() {
+    let files = [
+        ("rule.html", "by rules"),
+        ("key.html", "by the key"),
+        ("a.txt", "x"),
+        ("open/a.txt", "x"),
+        ("open/.htaccess", "Options +Indexes\n"),
+    ];
+    let site = Site::with(
+        &files,
+        &Options {
+            site: KEYS_AND_RULES,
+            ..Options::default()
+        },
+    );
+    let mut wire = site.connect();
+    let missing = wire.get("/none");
+    assert_eq!((missing.status, missing.text()), (404, "by rules"));
+    assert_eq!(wire.get("/").status, 403, "rules close the listing");
+    assert_eq!(wire.get("/open/").status, 200);
+    let text = wire.get("/a.txt");
+    assert_eq!(text.field("content-type"), Some("text/plain; charset=iso-8859-15"));
+    assert_eq!((text.all("x-who"), text.field("x-key")), (vec!["rules"], Some("1")));
+}
+
+#[test]
+fn check_and_explain_name_the_key_that_acts() {
+    let keys = KEYS_AND_RULES.replace("Options -Indexes \\", "Header set X-Who \"rules %\"");
+    let site = Site::with(
+        &FILES,
+        &Options {
+            site: KEYS_AND_RULES,
+            ..Options::default()
+        },
+    );
+    let run = |config: &str, arguments: &[&str]| {
+        let file = site.path().join("other.toml");
+        std::fs::write(&file, config).unwrap();
+        let with = [arguments, &["--config", file.to_str().unwrap()]].concat();
+        let (_, out, err) = Setup::with(&with).run();
+        out + &err
+    };
+    let config =
+        |keys: &str| format!("[[site]]\nname = \"shop\"\nroot = \"public\"\nphp = false\n{keys}");
+    let told = run(&config(KEYS_AND_RULES), &["check"]);
+    assert!(!told.contains("sets this again"), "{told}");
+    let told = run(&config(&keys), &["check"]);
+    assert!(told.contains("rules of site shop:3:1: note: line 4 sets this again"), "{told}");
+    let told = run(&config(KEYS_AND_RULES), &["explain", "http://localhost/a.txt"]);
+    assert!(told.contains("`fields` of site shop"), "{told}");
+    assert!(told.contains("rules of site shop:3"), "{told}");
+    let only_fields = config("[[site.fields]]\nset = { X-Key = \"1\" }\n");
+    let told = run(&only_fields, &["explain", "http://localhost/a.txt"]);
+    assert!(told.contains("`fields` of site shop"), "{told}");
+    assert!(!told.contains("rules of site"), "{told}");
+}

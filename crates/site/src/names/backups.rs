@@ -97,15 +97,16 @@ const SEPARATORS: &[u8] = b".~_- #()+,@%$;!=^&'[]{}";
 const WORDS: &[&[u8]] = &[
     b"alt", b"archive", b"autosave", b"bac", b"back", b"backup", b"bad", b"bak", b"base", b"bck",
     b"bk", b"bkp", b"bkup", b"br", b"broken", b"bu", b"bz", b"conflict", b"copia", b"copie",
-    b"copy", b"deactivated", b"default", b"deleted", b"dev", b"disable", b"disabled", b"dist",
-    b"dpkg", b"example", b"filepart", b"gz", b"hacked", b"inactive", b"infected", b"jb", b"kate",
-    b"kopia", b"kopie", b"live", b"local", b"lz", b"lzma", b"lzo", b"mine", b"neu", b"new", b"off",
-    b"old", b"orig", b"original", b"other", b"ours", b"pacnew", b"pacsave", b"part", b"prev",
-    b"previous", b"prod", b"production", b"r", b"rar", b"rej", b"remote", b"removed", b"rpmnew",
-    b"rpmorig", b"rpmsave", b"sample", b"sav", b"save", b"saved", b"sik", b"source", b"stage",
-    b"staging", b"suspected", b"svn", b"swm", b"swn", b"swo", b"swp", b"swpx", b"swx", b"tar",
-    b"tbz", b"temp", b"template", b"test", b"tgz", b"theirs", b"this", b"tlz", b"tmp", b"tpl",
-    b"txt", b"txz", b"ucf", b"un", b"unused", b"working", b"xz", b"z", b"zip", b"zst",
+    b"copy", b"deactivated", b"default", b"deleted", b"dev", b"diff", b"disable", b"disabled",
+    b"dist", b"dpkg", b"example", b"filepart", b"gz", b"hacked", b"hold", b"inactive", b"infected",
+    b"jb", b"kate", b"kopia", b"kopie", b"live", b"local", b"lz", b"lzma", b"lzo", b"master",
+    b"mine", b"neu", b"new", b"off", b"old", b"org", b"orig", b"original", b"other", b"ours",
+    b"pacnew", b"pacsave", b"part", b"patch", b"prev", b"previous", b"prod", b"production", b"r",
+    b"rar", b"rej", b"remote", b"removed", b"rpmnew", b"rpmorig", b"rpmsave", b"sample", b"sav",
+    b"save", b"saved", b"sik", b"source", b"src", b"stage", b"staging", b"suspected", b"svn",
+    b"swm", b"swn", b"swo", b"swp", b"swpx", b"swx", b"tar", b"tbz", b"temp", b"template", b"test",
+    b"text", b"tgz", b"theirs", b"this", b"tlz", b"tmp", b"tpl", b"txt", b"txz", b"ucf", b"un",
+    b"unused", b"working", b"wp", b"xz", b"z", b"zip", b"zst",
 ];
 
 #[cfg(test)]
@@ -115,6 +116,8 @@ mod tests {
     /// Names that editors, package managers and people give to copies of scripts.
     #[rustfmt::skip]
     const BACKUPS: &[&str] = &[
+        "x.php.org", "x.php.hold", "x.php.master", "x.php.src", "x.php.text", "x.php.patch",
+        "x.php.diff", "x.php.wp-backup",
         "x.php~", "x.php.~1~", "x.php~1~", "#x.php#", ".x.php.swp", "x.php.swo", ".x.php.un~",
         ".x.php.kate-swp", "x.php___jb_tmp___", "x.php.bak", "x.php.BAK", "X.PHP.Bak", "x.php.bak2",
         "x.php_bak", "x.php-bak", "x.phpbak", "x.php.old", "x.php_old_1", "x.php.save",

@@ -94,7 +94,7 @@ impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
                 }
                 Ok(())
             }
-            rewrite::RewriteOutcome::Internal { uri, args } => {
+            rewrite::RewriteOutcome::Internal { uri, args, .. } => {
                 request.internal = Some((uri, args));
                 Ok(())
             }

@@ -8,6 +8,7 @@ use memchr::memchr;
 use super::{PhaseEnd, PhaseRequest, RequestEvaluation, shown, step};
 use crate::documents::{DocumentLook, FileHandle, PathKind, SiteHost};
 use crate::normal::normalize;
+use crate::rules::Rules;
 
 impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
     /// Sets the request's path to `path`, as a URL has it.
@@ -73,8 +74,10 @@ impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
             Some(mistake) => {
                 let text = mistake.message.clone();
                 let place = std::sync::Arc::new(mistake.place.clone());
-                // Neither a broken file nor the files above it are in force.
-                request.settings.clone_from(self.site.bare_settings());
+                // Neither a broken file nor the files above it are in force, but what the site's
+                // configuration says is, as with Apache.
+                let site = request.rules.as_deref().and_then(Rules::of_site);
+                request.settings.clone_from(site.unwrap_or(self.site.bare_settings()));
                 request.tx.complain(Some(&place), text);
                 Err(PhaseEnd::FAILED)
             }

@@ -12,8 +12,14 @@ use super::request::ForcedHandler;
 use super::{PhaseEnd, PhaseRequest, RequestEvaluation, shown, step, target};
 use crate::documents::SiteHost;
 
-/// The path, decoded, and the query of a request that rules have changed.
-type NewUrl = (Vec<u8>, Option<Vec<u8>>);
+/// A URL that rules have changed.
+struct NewUrl {
+    /// The path, decoded.
+    uri: Vec<u8>,
+    args: Option<Vec<u8>>,
+    /// Whether Redirect acts on the URL: the rule has `PT`.
+    is_passed_through: bool,
+}
 
 impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
     /// Applies the site's own rules. They may lead to another path, which is that of the same
@@ -38,12 +44,19 @@ impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
             setenvif::header_parser(&mut request.tx, config, &mut context)?;
         }
         let url = self.rewrite_site(request, server)?;
-        self.redirect_site(request, server)?;
+        // As in `<VirtualHost>`: the first module that finds the request's file or upstream ends
+        // the search, and mod_rewrite comes before mod_alias.
+        let is_redirected = match &url {
+            Some(url) => url.is_passed_through,
+            None => request.proxied.is_none(),
+        };
         if let Some(url) = url {
             self.change_path(request, url)?;
-            self.redirect_site(request, server)?;
         }
-        Ok(())
+        match is_redirected {
+            true => self.redirect_site(request, server),
+            false => Ok(()),
+        }
     }
 
     /// RewriteRule. Returns the URL that the rules lead to.
@@ -68,7 +81,9 @@ impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
         }
         match outcome {
             rewrite::RewriteOutcome::Declined | rewrite::RewriteOutcome::Continue => Ok(None),
-            rewrite::RewriteOutcome::Internal { uri, args } => Ok(Some((uri, args))),
+            rewrite::RewriteOutcome::Internal { uri, args, is_passed_through } => {
+                Ok(Some(NewUrl { uri, args, is_passed_through }))
+            }
             rewrite::RewriteOutcome::Redirect { status, location } => {
                 request.redirect_by_rule(location);
                 Err(PhaseEnd::Status(status))
@@ -100,7 +115,7 @@ impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
     fn change_path(
         &mut self,
         request: &mut PhaseRequest<'r>,
-        (uri, args): NewUrl,
+        NewUrl { uri, args, .. }: NewUrl,
     ) -> Result<(), PhaseEnd> {
         let mut escaped = Vec::with_capacity(uri.len());
         target::escape(&uri, &mut escaped);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use howdah_http::{ResponseHead, is_field_value, is_token};
 
+use super::key_rules::{KeyRules, has_lifetime};
 use super::rule::{HeaderCondition, HeaderRule, RuleAction, RuleValue};
 use crate::modules::headers;
 
@@ -35,7 +36,14 @@ impl headers::Config {
             return false;
         }
         let success = if is_error { &[][..] } else { &self.success };
+        let is_lifetime = |rule: &HeaderRule| rule.is_lifetime() && rule.plain_value().is_some();
+        let has_lifetime = success.iter().any(|rule| rule.is_key)
+            && (has_lifetime(&head.fields) || acting(&self.always).any(is_lifetime));
+        let mut keys = KeyRules::new(head.status, has_lifetime);
         for rule in acting(success) {
+            if keys.obstacle(rule).is_some() {
+                continue;
+            }
             match rule.plain_value() {
                 Some(value) => head.fields.set(&rule.name, value),
                 None => {

@@ -106,6 +106,7 @@ fn rule(
         name: field.into(),
         value,
         condition: clause.map_or(Ok(HeaderCondition::Always), |clause| condition(&clause))?,
+        is_key: call.scope.context.is_in_key(call.place),
         is_plain: false,
     }
     .classified())

@@ -22,6 +22,8 @@ pub(super) struct HeaderRule {
     pub value: RuleValue,
     /// The condition.
     pub condition: HeaderCondition,
+    /// Whether the rule stands for a key of the configuration: see [`KeyRules`](super::KeyRules).
+    pub is_key: bool,
     /// Whether the rule always sets or unsets another field than Content-Type, to a value that can
     /// be sent.
     pub is_plain: bool,
@@ -86,9 +88,17 @@ impl HeaderRule {
             || matches!(self.value, RuleValue::Expression(_))
     }
 
+    /// Returns whether the field says how long the response may be kept.
+    pub(super) fn is_lifetime(&self) -> bool {
+        LIFETIMES.iter().any(|name| self.name.eq_ignore_ascii_case(name))
+    }
+
     /// Returns whether the field is the response's media type, which Apache keeps apart from the
     /// others.
     pub(super) fn is_content_type(&self) -> bool {
         self.name.eq_ignore_ascii_case(b"content-type")
     }
 }
+
+/// The fields that say how long a response may be kept.
+pub(super) const LIFETIMES: [&[u8]; 2] = [b"Cache-Control", b"Expires"];

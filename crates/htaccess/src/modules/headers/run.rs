@@ -6,6 +6,7 @@ use std::sync::Arc;
 use howdah_http::{Fields, Status, is_field_value, is_token};
 
 use super::format;
+use super::key_rules::KeyRules;
 use super::rule::{HeaderCondition, HeaderRule, RuleAction, RuleValue};
 use crate::evaluation_context::EvaluationContext;
 use crate::fields::{LONGEST_HEAD, append};
@@ -84,7 +85,8 @@ impl HeaderTable {
     }
 }
 
-/// Applies the rules in order.
+/// Applies the rules in order. `keys`: the responses to which those of the configuration's keys
+/// apply; `None` where there are none of them.
 ///
 /// # Errors
 /// 500, where the rules take too much work or a value cannot be sent.
@@ -93,6 +95,7 @@ pub(super) fn apply(
     rules: &[Arc<HeaderRule>],
     table: HeaderTable,
     context: &mut dyn EvaluationContext,
+    mut keys: Option<KeyRules>,
 ) -> Result<(), Status> {
     for rule in rules {
         // An action looks through the fields several times.
@@ -100,7 +103,8 @@ pub(super) fn apply(
         if tx.client.meter().spend(steps).is_err() {
             return Err(exhausted(tx, rule));
         }
-        if let Some(reason) = idle(tx, rule, context) {
+        let obstacle = || keys.as_mut()?.obstacle(rule);
+        if let Some(reason) = idle(tx, rule, context).or_else(obstacle) {
             tx.trace(|| event(rule, Vec::new(), format!("does not apply: {reason}")));
             continue;
         }

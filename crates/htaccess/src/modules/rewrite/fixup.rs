@@ -174,6 +174,7 @@ fn redirect(
 
 /// Returns the path that rules of a site's configuration lead to.
 fn new_path(run: &mut RewriteRun<'_, '_>, config: &rewrite::Config) -> RewriteOutcome {
+    let is_passed_through = run.transaction.state.filename.starts_with(PASS_THROUGH);
     let name = passed_through(&run.transaction.state);
     if !name.starts_with(b"/") {
         return RewriteOutcome::Status(Status::BAD_REQUEST);
@@ -183,7 +184,7 @@ fn new_path(run: &mut RewriteRun<'_, '_>, config: &rewrite::Config) -> RewriteOu
     state.filename = original;
     let uri = as_url(name, state, config);
     let args = state.args.clone();
-    force_type(run, RewriteOutcome::Internal { uri, args })
+    force_type(run, RewriteOutcome::Internal { uri, args, is_passed_through })
 }
 
 fn passed_through(state: &RequestState) -> Vec<u8> {
@@ -225,7 +226,11 @@ fn internal(run: &mut RewriteRun<'_, '_>, config: &rewrite::Config) -> RewriteOu
     }
     let state = &run.transaction.state;
     let uri = as_url(name, state, config);
-    RewriteOutcome::Internal { uri, args: state.args.clone() }
+    RewriteOutcome::Internal {
+        uri,
+        args: state.args.clone(),
+        is_passed_through: false,
+    }
 }
 
 /// Returns a path's URL: with the folder replaced by RewriteBase, or without the document root.

@@ -163,8 +163,8 @@ fn text_of(outcome: &RewriteOutcome) -> String {
     match outcome {
         RewriteOutcome::Declined => "declined".into(),
         RewriteOutcome::Continue => "continue".into(),
-        RewriteOutcome::Internal { uri, args: None } => format!("internal {}", text(uri)),
-        RewriteOutcome::Internal { uri, args: Some(args) } => {
+        RewriteOutcome::Internal { uri, args: None, .. } => format!("internal {}", text(uri)),
+        RewriteOutcome::Internal { uri, args: Some(args), .. } => {
             format!("internal {}?{}", text(uri), text(args))
         }
         RewriteOutcome::Redirect { status, location } => format!("{status} {}", text(location)),

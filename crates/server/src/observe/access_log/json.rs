@@ -2,23 +2,23 @@
 
 use super::{LONGEST_VALUE, RequestRecord, is_unread, own};
 
-/// Adds one JSON object in ASCII. Bytes that are not UTF-8 become U+FFFD.
+/// Adds one JSON object in ASCII. Bytes that are not UTF-8 become `\xe9`, as in the other formats.
 pub(super) fn line(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
     let request = record.request;
-    let text = |bytes: &[u8]| json_text(&String::from_utf8_lossy(bytes));
+    let text = json_bytes;
     let field = |name: &[u8]| request.fields.value(name).map_or("null".to_owned(), text);
     let number = |number: Option<u64>| number.map_or("null".to_owned(), |one| one.to_string());
     let run = own::run(record);
     let read = |word: &str| match is_unread(request) {
         true => "null".to_owned(),
-        false => json_text(word),
+        false => json_bytes(word.as_bytes()),
     };
     let line = format!(
         "{{\"time\":\"{}\",\"site\":{},\"client\":\"{}\",\"user\":{},\"host\":{},\"method\":{},\"target\":{},\"version\":{},\
          \"status\":{},\"sent\":{},\"complete\":{},\"microseconds\":{},\"referer\":{},\"user_agent\":{},\
          \"php_microseconds\":{},\"queue_microseconds\":{},\"cpu_microseconds\":{},\"peak_memory\":{},\"worker\":{}}}\n",
         crate::log::timestamp(record.began.microseconds),
-        json_text(record.site),
+        json_bytes(record.site.as_bytes()),
         record.client(),
         record.response.user.map_or("null".to_owned(), text),
         text(&request.authority),
@@ -41,25 +41,48 @@ pub(super) fn line(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
 }
 
 /// Returns a string of JSON. A text that is longer than [`LONGEST_VALUE`] is cut.
-fn json_text(text: &str) -> String {
+fn json_bytes(text: &[u8]) -> String {
     let mut out = String::with_capacity(text.len().min(LONGEST_VALUE) + 2);
     out.push('"');
-    for character in text.chars() {
-        if out.len() > LONGEST_VALUE {
-            out.push_str("...");
-            break;
-        }
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            ' '..='~' => out.push(character),
-            other => {
-                for unit in other.encode_utf16(&mut [0; 2]) {
-                    out.push_str(&format!("\\u{unit:04x}"));
+    'whole: for part in text.utf8_chunks() {
+        let raw = part.invalid().iter().map(|byte| Err(*byte));
+        for one in part.valid().chars().map(Ok).chain(raw) {
+            if out.len() > LONGEST_VALUE {
+                out.push_str("...");
+                break 'whole;
+            }
+            match one {
+                Ok('"') => out.push_str("\\\""),
+                Ok('\\') => out.push_str("\\\\"),
+                Ok(plain @ ' '..='~') => out.push(plain),
+                Ok(other) => {
+                    for unit in other.encode_utf16(&mut [0; 2]) {
+                        out.push_str(&format!("\\u{unit:04x}"));
+                    }
                 }
+                Err(byte) => out.push_str(&format!("\\\\x{byte:02x}")),
             }
         }
     }
     out.push('"');
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_differ_are_logged_differently() {
+        let shown = |bytes: &[u8]| serde_json::from_str::<String>(&json_bytes(bytes)).unwrap();
+        for (bytes, expected) in [
+            (&b"/a\xe9"[..], "/a\\xe9"),
+            (b"/a\xe8\xff", "/a\\xe8\\xff"),
+            ("/a\u{e9}\u{1f418}".as_bytes(), "/a\u{e9}\u{1f418}"),
+            (b"a\"\\\x01", "a\"\\\u{1}"),
+        ] {
+            assert_eq!(shown(bytes), expected);
+        }
+        assert!(json_bytes(&[0xff; 3 * LONGEST_VALUE]).ends_with("...\""));
+    }
 }

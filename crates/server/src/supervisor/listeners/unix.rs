@@ -21,9 +21,26 @@ pub(super) fn bind(path: &Path, key: &str) -> Result<UnixListener, String> {
     unix_socket::bind(path).map_err(|error| refusal(path, &error, key))
 }
 
-/// Returns a message if a program listens at `path`. `None`: no program does.
-pub(super) fn taken(path: &Path, key: &str) -> Option<String> {
-    unix_socket::is_taken(path).then(|| refusal(path, &io::ErrorKind::AddrInUse.into(), key))
+/// Returns why a server that starts now could not listen at `path`; `None` if it could, as far as
+/// that is known without making a socket.
+pub(super) fn obstacle(path: &Path, key: &str) -> Option<String> {
+    if unix_socket::is_taken(path) {
+        return Some(refusal(path, &io::ErrorKind::AddrInUse.into(), key));
+    }
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let error = match (fs::symlink_metadata(path), fs::metadata(folder)) {
+        (Ok(found), _) if !found.file_type().is_socket() => unix_socket::not_a_socket(),
+        (Err(_), Err(error)) => error,
+        (Err(_), Ok(found)) if !found.is_dir() => io::ErrorKind::NotADirectory.into(),
+        _ => return None,
+    };
+    Some(refusal(path, &error, key))
+}
+
+/// Returns what is wrong with the owner and the group of a socket; `None` if both are known.
+pub(super) fn unknown_user(settings: &ListenerSettings) -> Option<String> {
+    let owner = settings.owner.as_deref().and_then(|name| user_id(name).err());
+    owner.or_else(|| settings.group.as_deref().and_then(|name| group_id(name).err()))
 }
 
 /// Returns whether [`bind`] would succeed. Makes no socket at `path` itself, to which a client

@@ -102,12 +102,13 @@ impl FolderPage<'_> {
         self
     }
 
-    /// Returns the listing as a JSON array of objects: `name`, `type`, `size` (of files, in bytes)
-    /// and `modified` (ISO 8601).
+    /// Returns the listing as a JSON array of objects: `name`, `href` (relative to the folder),
+    /// `type`, `size` (of files, in bytes) and `modified` (ISO 8601).
     pub(super) fn json(self) -> Vec<u8> {
         let rows = self.sorted().entries.into_iter().map(|entry| {
             let kind = if entry.is_directory { "directory" } else { "file" };
-            let mut row = format!("{{\"name\":{},\"type\":\"{kind}\"", quoted(&entry.name));
+            let (name, link) = (quoted(&entry.name), quoted(&link(&entry)));
+            let mut row = format!("{{\"name\":{name},\"href\":{link},\"type\":\"{kind}\"");
             if !entry.is_directory {
                 // Writing to a String cannot fail.
                 let _ = write!(row, ",\"size\":{}", entry.size);
@@ -218,15 +219,10 @@ impl FolderPage<'_> {
 }
 
 fn row(entry: &FolderEntry, page: &mut String) {
-    let mut link = b"./".to_vec();
-    target::escape(&entry.name, &mut link);
     let (class, slash) = if entry.is_directory { ("dir", "/") } else { ("file", "") };
-    let link = escaped(&String::from_utf8_lossy(&link));
+    let link = escaped(&String::from_utf8_lossy(&link(entry)));
     let name = escaped(&String::from_utf8_lossy(&entry.name));
-    let _ = write!(
-        page,
-        "<tr><td class=\"{class}\"><a href=\"{link}{slash}\">{name}{slash}</a></td><td>"
-    );
+    let _ = write!(page, "<tr><td class=\"{class}\"><a href=\"{link}\">{name}{slash}</a></td><td>");
     if let Some(time) = iso(entry.modified) {
         let shown = format!("{} <i>{}</i>", &time[..10], &time[11..16]);
         let _ = write!(page, "<time datetime=\"{time}\" title=\"{time}\">{shown}</time>");
@@ -241,6 +237,16 @@ fn row(entry: &FolderEntry, page: &mut String) {
         );
     }
     page.push_str("</td></tr>\n");
+}
+
+/// Returns the URL of a file or folder, relative to the folder that is listed.
+fn link(entry: &FolderEntry) -> Vec<u8> {
+    let mut link = b"./".to_vec();
+    target::escape(&entry.name, &mut link);
+    if entry.is_directory {
+        link.push(b'/');
+    }
+    link
 }
 
 /// Microseconds since 1970 as an ISO 8601 time of UTC. `None` for times before 1970.
@@ -406,7 +412,7 @@ mod tests {
         assert!(!page.contains("<script>") && !page.contains("<b>&\""), "{page}");
         assert!(page.contains("href=\"./%3Cscript%3E%22"), "{page}");
         let json = String::from_utf8(folder(b"/").json()).unwrap();
-        let expected = "[{\"name\":\"<script>\\\"'&\\u0001.txt\",\"type\":\"file\",\"size\":1,\"modified\":\"1970-01-01T00:00:00Z\"}]\n";
+        let expected = "[{\"name\":\"<script>\\\"'&\\u0001.txt\",\"href\":\"./%3Cscript%3E%22'&%01.txt\",\"type\":\"file\",\"size\":1,\"modified\":\"1970-01-01T00:00:00Z\"}]\n";
         assert_eq!(json, expected);
     }
 

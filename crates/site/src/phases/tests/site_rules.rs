@@ -48,6 +48,25 @@ fn no_file_switches_them_off() {
 }
 
 #[test]
+fn a_rule_comes_before_a_redirect_as_in_a_virtual_host() {
+    let rules = "RewriteEngine On\nRewriteRule ^/both$ /a.txt [L]\nRewriteRule ^/seen$ - [L]\n\
+        RewriteRule ^/to$ /moved\nRewriteRule ^/through$ /moved [PT]\n\
+        RewriteRule ^/api/(.*)$ http://127.0.0.1:3000/$1 [P]\n\
+        Redirect 302 /both /other\nRedirect 302 /seen /other\nRedirect 302 /moved /other\n\
+        Redirect 302 /api /other\n";
+    let rows = [
+        ("/both", "file a.txt"),
+        ("/both/x", "302 http://example.org/other/x"),
+        ("/seen", "302 http://example.org/other"),
+        ("/to", "404"),
+        ("/through", "302 http://example.org/other"),
+        ("/moved", "302 http://example.org/other"),
+        ("/api/y", "proxy 0 /y"),
+    ];
+    check(&mut tree(rules, &[]), &rows);
+}
+
+#[test]
 fn they_act_before_everything_in_a_folder() {
     let rules = "RewriteEngine On\nRewriteCond %{HTTP_HOST} !^www\n\
         RewriteRule ^/closed(.*) https://www.example.org/closed$1 [R=301]\n\
