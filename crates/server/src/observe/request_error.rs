@@ -319,7 +319,7 @@ impl RequestError {
     pub(crate) fn upstream(situation: ErrorContext<'_>, error: &UpstreamError) -> RequestError {
         let culprit = match error.no_room() {
             Some(BudgetUsedUp::Site(_)) => Culprit::Load(Excuse::UpstreamsAnswer),
-            Some(BudgetUsedUp::Total(_)) => Culprit::Load(Excuse::Always),
+            Some(BudgetUsedUp::Client(_) | BudgetUsedUp::Total(_)) => Culprit::Load(Excuse::Always),
             None => Culprit::Upstream,
         };
         situation.error(culprit, Some(error.status()), &error.to_string())
