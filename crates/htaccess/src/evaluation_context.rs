@@ -4,6 +4,7 @@ use howdah_http::{Fields, Status};
 
 use crate::host::{DirectiveHost, Probe, ProbeKind};
 use crate::transaction::Transaction;
+use crate::work::Exhausted;
 
 /// The evaluation of one request, as its directives see it: the way to the [`DirectiveHost`], what
 /// is known of the request's own files, and sub-requests.
@@ -35,7 +36,12 @@ pub trait EvaluationContext {
     }
 
     /// Counts work that is not counted against the client's own meter.
-    fn note_work(&mut self, _steps: u64) {}
+    ///
+    /// # Errors
+    /// The request's budget is used up.
+    fn spend(&mut self, _steps: u64) -> Result<(), Exhausted> {
+        Ok(())
+    }
 
     /// Notes the comparison that the evaluation is given up for
     /// ([`PasswordVerdict::Later`](crate::host::PasswordVerdict::Later)).

@@ -10,6 +10,7 @@
 //! no directive has set one.
 
 use crate::evaluation_context::EvaluationContext;
+use crate::metered_text::LONGEST_VALUE;
 use crate::pattern::Captures;
 use crate::transaction::Transaction;
 use crate::work;
@@ -122,6 +123,10 @@ impl Expression {
         let holds = evaluation.holds(condition, 0)?;
         for field in evaluation.vary.unwrap_or_default() {
             let vary = transaction.state.fields.value(b"Vary").map_or(0, <[u8]>::len);
+            if vary + field.len() >= LONGEST_VALUE {
+                transaction.client.meter().refuse(LONG_VARY);
+                return Err(LONG_VARY.to_owned());
+            }
             transaction.client.meter().note(3 * work::bytes(vary));
             transaction.state.vary_on(&field);
         }
@@ -147,8 +152,8 @@ impl Expression {
             captures,
             vary: None,
         };
-        let mut out = Vec::new();
-        evaluation.append(word, 0, &mut out)?;
-        Ok(out)
+        evaluation.rendered(word, 0)
     }
 }
+
+const LONG_VARY: &str = "Vary would name more than 64 KiB of fields that expressions ask for";

@@ -17,7 +17,7 @@ mod words;
 pub use lines::{Lines, LogicalLine, locate};
 pub use words::{Word, word, words};
 
-pub(crate) use words::is_space;
+pub(crate) use words::{has_word, is_space};
 
 /// One directive or section, as written.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@
 //! The layers, from below; `scripts/check-dependencies` checks that there is no cycle among them:
 //!
 //! ```text
-//! leaves          work, language, pattern, mistake, merge, network, fields, number, escape …
+//! leaves          work, metered_text, language, pattern, mistake, merge, network, fields …
 //! the request     client, transaction, evaluation_context, variables, expression
 //! a directive     overrides, scope, directive
 //! modules::…      one each; a module names no other module
@@ -40,6 +40,7 @@ pub mod lint;
 pub mod manual;
 mod media_type;
 pub mod merge;
+mod metered_text;
 mod method_names;
 mod method_set;
 pub mod mistake;

@@ -113,11 +113,6 @@ impl Pattern {
         self.definition.caseless
     }
 
-    /// Returns whether PCRE2 matches it: then a match may take long.
-    pub(crate) fn is_for_engine(&self) -> bool {
-        matches!(self.matcher, Matcher::Pcre(_))
-    }
-
     /// Returns whether it has groups that capture.
     pub fn has_groups(&self) -> bool {
         match &self.matcher {

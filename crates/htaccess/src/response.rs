@@ -19,9 +19,11 @@ use crate::DirectiveSettings;
 use crate::evaluation_context::EvaluationContext;
 use crate::modules::core::DefaultCharset;
 use crate::modules::filter::{ContentProperties, Filter, InForce};
+use crate::modules::headers::HeadExtent;
 use crate::modules::{expires, filter, headers};
 use crate::transaction::{RequestState, Transaction};
 use crate::transform::ContentFilter;
+use crate::work;
 
 /// Properties of a response besides its head.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,8 +44,26 @@ pub struct ResponseProperties {
 /// Content-Language of the transaction, and the fields of modules, are added here.
 ///
 /// # Errors
-/// 500 where Apache sends an error instead: see [`headers::response`].
+/// 500 where Apache sends an error instead: see [`headers::response`]. Also where the directives
+/// take too much work, which is logged with its place.
 pub fn respond(
+    tx: &mut Transaction<'_>,
+    settings: &DirectiveSettings,
+    context: &mut dyn EvaluationContext,
+    head: &mut ResponseHead,
+    about: ResponseProperties,
+) -> Result<Vec<Filter>, Status> {
+    let filters = change(tx, settings, context, head, about);
+    match tx.client.meter().failure() {
+        None => filters,
+        Some(complaint) => {
+            tx.state.complaints.push(complaint);
+            Err(Status::INTERNAL_SERVER_ERROR)
+        }
+    }
+}
+
+fn change(
     tx: &mut Transaction<'_>,
     settings: &DirectiveSettings,
     context: &mut dyn EvaluationContext,
@@ -85,15 +105,32 @@ pub(crate) fn choose_filters(
     filter::choose(tx, &in_force, context, head, content)
 }
 
-/// Returns whether [`respond`] may take long for a head of `fields` fields: there are patterns or
-/// expressions to evaluate, or many fields or media types to compare.
-pub fn may_take_long(settings: &DirectiveSettings, fields: usize) -> bool {
-    settings
-        .headers
-        .as_ref()
-        .is_some_and(|headers| headers.response_may_take_long(fields))
+/// Returns whether [`respond`] may take long: there are patterns or expressions to evaluate, values
+/// of any length to put together, long fields, or many fields or media types to compare.
+pub fn may_take_long(
+    state: &RequestState,
+    settings: &DirectiveSettings,
+    head: &ResponseHead,
+) -> bool {
+    let tables = [&head.fields, &state.fields, &state.error_fields];
+    let extent = HeadExtent {
+        names: state.env.len() + tables.iter().map(|fields| fields.len()).sum::<usize>(),
+        bytes: tables.iter().map(|fields| fields.length()).sum(),
+    };
+    let headers = settings.headers.as_ref();
+    is_long(head)
+        || headers.is_some_and(|headers| headers.response_may_take_long(extent))
         || settings.filter.as_ref().is_some_and(|filter| filter.may_take_long())
 }
+
+/// Returns whether a head has a list that takes long to look through.
+fn is_long(head: &ResponseHead) -> bool {
+    head.fields.length() > LONG_HEAD
+}
+
+/// The bytes of a head whose lists are looked through on an event loop without counting: some
+/// hundred microseconds at worst.
+const LONG_HEAD: usize = 16 << 10;
 
 /// Returns whether directives change nothing in any response to this request, except its media
 /// type.
@@ -160,7 +197,10 @@ pub fn respond_plainly(
         && !expires.is_some_and(|expires| expires.is_active())
         && !passes_filters(state, settings);
     let headers = settings.headers.as_ref();
-    if !is_simple || !headers.is_none_or(|headers| headers.apply_plainly(head, is_error)) {
+    if is_long(head)
+        || !is_simple
+        || !headers.is_none_or(|headers| headers.apply_plainly(head, is_error))
+    {
         return false;
     }
     one_vary(head);
@@ -194,13 +234,17 @@ fn join(
     head: &mut ResponseHead,
     is_error: bool,
 ) {
-    let state = &mut tx.state;
-    for (name, value) in std::mem::take(&mut state.error_fields).iter() {
+    let error_fields = std::mem::take(&mut tx.state.error_fields);
+    for (name, value) in error_fields.iter() {
         let is_single = SINGLE.iter().any(|single| single.eq_ignore_ascii_case(name));
         if !is_single || !head.fields.contains(name) {
             head.fields.push(name, value);
         }
     }
+    let vary = head.fields.values(b"vary").map(<[u8]>::len).sum::<usize>();
+    let content_language = head.fields.value(b"content-language").unwrap_or_default().len();
+    // There is a name every other byte at worst.
+    tx.client.meter().note((vary + content_language) as u64 * work::RULE / 2);
     one_vary(head);
     if drop_description(head) {
         return;
@@ -209,10 +253,10 @@ fn join(
     if is_error {
         return;
     }
-    if let Some(encoding) = &state.encoding {
+    if let Some(encoding) = &tx.state.encoding {
         head.fields.set(b"Content-Encoding", encoding);
     }
-    languages(&state.languages, head);
+    languages(&tx.state.languages, head);
 }
 
 /// Fields of which a response has one: that of the handler wins.

@@ -9,6 +9,7 @@ use howdah_http::{Scheme, date};
 
 use crate::evaluation_context::EvaluationContext;
 use crate::transaction::{FileKind, Transaction};
+use crate::work;
 
 /// The variables with fixed names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,6 +164,7 @@ pub(crate) fn field_value<'s>(transaction: &'s Transaction<'_>, name: &'s [u8]) 
     let first = values.next().unwrap_or_default();
     let mut joined = Cow::Borrowed(first);
     for value in values {
+        transaction.client.meter().note(1 + work::bytes(value.len()));
         joined.to_mut().extend_from_slice(b", ");
         joined.to_mut().extend_from_slice(value);
     }
@@ -180,6 +182,8 @@ pub(crate) fn tls_variable<'t>(
 ) -> Option<Cow<'t, [u8]>> {
     let capitals = name.to_ascii_uppercase();
     let found = if capitals.starts_with(b"SSL_") {
+        // Some are read from a certificate each time.
+        transaction.client.meter().note(work::PROBE);
         transaction.client.tls_variable(&capitals)
     } else if capitals.starts_with(b"ENV:") {
         transaction.variable(&name[4..]).map(Cow::Borrowed)

@@ -17,6 +17,8 @@ pub struct WorkBudget {
     most: u64,
     left: Cell<u64>,
     is_exhausted: Cell<bool>,
+    /// The reason why the evaluation ended before the budget was used up.
+    refusal: Cell<Option<&'static str>>,
     /// The first directive that failed because the budget was used up.
     place: OnceCell<Option<Arc<DirectivePlace>>>,
     jit: bool,
@@ -70,6 +72,7 @@ impl WorkBudget {
             most,
             left: Cell::new(most),
             is_exhausted: Cell::new(false),
+            refusal: Cell::new(None),
             place: OnceCell::new(),
             jit: false,
             counts_places: true,
@@ -133,6 +136,13 @@ impl WorkBudget {
     pub fn is_exhausted(&self) -> bool {
         self.is_exhausted.get()
     }
+
+    /// Returns whether the evaluation ended before the budget was used up: a larger budget would
+    /// change nothing.
+    #[inline]
+    pub fn is_refused(&self) -> bool {
+        self.refusal.get().is_some()
+    }
 }
 
 impl<'b> Meter<'b> {
@@ -171,6 +181,34 @@ impl<'b> Meter<'b> {
         let _ = self.spend(steps);
     }
 
+    /// Ends the evaluation as if the budget were used up. `reason` is the message for the log.
+    pub(crate) fn refuse(self, reason: &'static str) -> Exhausted {
+        if let Some(budget) = self.budget
+            && !budget.is_exhausted.replace(true)
+        {
+            budget.left.set(0);
+            budget.refusal.set(Some(reason));
+        }
+        Exhausted
+    }
+
+    /// Returns the line for the error log about an evaluation that has no valid result: the place
+    /// of the directive that failed first, where it is known, and the message. `None` where the
+    /// budget was enough.
+    pub fn failure(self) -> Option<(Option<Arc<DirectivePlace>>, String)> {
+        let budget = self.budget.filter(|budget| budget.is_exhausted())?;
+        let place = budget.place.get().cloned().flatten();
+        let message = match budget.refusal.get() {
+            Some(reason) => format!("{reason}, so the request is answered with 500"),
+            None => format!(
+                "the directives take more work for this request than the {} steps that \
+                 `htaccess_work` in [limits] allows, so it is answered with 500",
+                budget.most
+            ),
+        };
+        Some((place, message))
+    }
+
     /// Returns whether the budget is used up.
     #[inline]
     pub fn is_exhausted(self) -> bool {
@@ -183,17 +221,6 @@ impl<'b> Meter<'b> {
         if let Some(budget) = self.budget {
             budget.place.get_or_init(|| place.cloned());
         }
-    }
-
-    /// Returns the place of the directive that failed first because the budget was used up, where
-    /// it is known. `None` where no directive failed.
-    pub fn blamed(self) -> Option<Arc<DirectivePlace>> {
-        self.budget.and_then(|budget| budget.place.get().cloned().flatten())
-    }
-
-    /// Returns the steps of the whole budget; `None` without a limit.
-    pub fn most(self) -> Option<u64> {
-        self.budget.map(WorkBudget::most)
     }
 
     /// Returns whether an attempt at a match counts for each place where the match may begin.
@@ -228,6 +255,22 @@ mod tests {
         assert_eq!(budget.meter().spend(2), Err(Exhausted));
         assert_eq!(budget.meter().spend(1), Err(Exhausted), "what is left cannot be spent either");
         assert_eq!(Meter::unlimited().spend(u64::MAX), Ok(()));
+    }
+
+    #[test]
+    fn an_evaluation_that_is_refused_has_its_reason() {
+        let budget = WorkBudget::new(100);
+        assert_eq!(budget.meter().failure(), None);
+        let _ = budget.meter().refuse("too long");
+        assert_eq!(budget.meter().spend(1), Err(Exhausted));
+        assert!(budget.is_exhausted() && budget.is_refused());
+        let message = "too long, so the request is answered with 500";
+        assert_eq!(budget.meter().failure(), Some((None, message.to_owned())));
+        let budget = WorkBudget::new(100);
+        budget.meter().note(101);
+        let _ = budget.meter().refuse("too long");
+        assert!(!budget.is_refused(), "the budget was used up before");
+        assert!(budget.meter().failure().unwrap().1.contains("100 steps"));
     }
 
     #[test]

@@ -9,12 +9,13 @@ use super::scan::ComparisonOrder;
 use super::tree::{Condition, ExpressionWord, Shell, WordTest};
 use crate::evaluation_context::EvaluationContext;
 use crate::host::ProbeKind;
+use crate::metered_text::{LONGEST_VALUE, MeteredText, TextError};
 use crate::number;
 use crate::pattern::{Captures, Pattern};
 use crate::subrequest;
 use crate::transaction::Transaction;
 use crate::wildcard;
-use crate::work::{self, Exhausted};
+use crate::work::{self, Exhausted, Meter};
 
 /// The state of an evaluation.
 pub(super) struct ExpressionEvaluation<'e, 'r> {
@@ -29,18 +30,18 @@ pub(super) struct ExpressionEvaluation<'e, 'r> {
 /// one makes the whole evaluation fail.
 const DEEPEST: u32 = 20;
 
-const TOO_MUCH: &str = "the directives take too much work on this request";
+pub(super) const TOO_MUCH: &str = "the directives take too much work on this request";
+const TOO_LONG: &str = "the value of an expression becomes longer than 64 KiB";
 
-type Evaluated<T> = Result<T, String>;
+pub(super) type Evaluated<T> = Result<T, String>;
 
-impl ExpressionEvaluation<'_, '_> {
+impl<'r> ExpressionEvaluation<'_, 'r> {
     /// Returns whether a condition at that depth holds.
     pub(super) fn holds(&mut self, condition: &Condition, depth: u32) -> Evaluated<bool> {
         let depth = deeper(depth)?;
-        let meter = self.transaction.client.meter();
         let (mut condition, mut negated) = (condition, false);
         loop {
-            meter.spend(work::RULE).map_err(|Exhausted| TOO_MUCH)?;
+            self.spend(work::RULE)?;
             let held = match condition {
                 Condition::Not(inner) => {
                     negated = !negated;
@@ -81,16 +82,20 @@ impl ExpressionEvaluation<'_, '_> {
         Ok(match condition {
             Condition::Strings(order, left, right) => {
                 let (right, left) = (self.value(right, depth)?, self.value(left, depth)?);
+                self.spend(work::bytes(left.len().min(right.len())))?;
                 order.is(left.cmp(&right))
             }
             Condition::Numbers(order, left, right) => {
                 let (right, left) = (self.value(right, depth)?, self.value(left, depth)?);
+                self.spend(work::bytes(4 * (left.len() + right.len())))?;
                 order.is(number::saturating(&left).cmp(&number::saturating(&right)))
             }
             Condition::OneOf(word, words) => {
                 let word = self.value(word, depth)?;
                 for other in words.iter().rev() {
-                    if self.value(other, depth)? == word {
+                    let other = self.value(other, depth)?;
+                    self.spend(1 + work::bytes(other.len().min(word.len())))?;
+                    if other == word {
                         return Ok(true);
                     }
                 }
@@ -102,13 +107,14 @@ impl ExpressionEvaluation<'_, '_> {
             }
             Condition::InNetwork(word, subnet) => {
                 let address = self.value(word, depth)?;
+                self.spend(work::RULE + work::bytes(address.len()))?;
                 address_of(&address).is_some_and(|address| subnet.contains(address))
             }
             Condition::ClientIn(subnet) => subnet.contains(self.transaction.client.remote().ip()),
             Condition::Shell(shell, word, pattern) => {
                 let (pattern, word) = (self.value(pattern, depth)?, self.value(word, depth)?);
                 let steps = (pattern.len() as u64).saturating_mul(word.len() as u64) / 16;
-                self.transaction.client.meter().spend(steps).map_err(|Exhausted| TOO_MUCH)?;
+                self.spend(steps)?;
                 match shell {
                     Shell::Path => wildcard::matches(&pattern, &word),
                     Shell::Text => wildcard::matches_text(&pattern, &word, false),
@@ -117,6 +123,10 @@ impl ExpressionEvaluation<'_, '_> {
             }
             Condition::Is(test, word) => {
                 let word = self.value(word, depth)?;
+                if !matches!(test, WordTest::NotEmpty | WordTest::Empty | WordTest::True) {
+                    // A path is made of it, and looked at component by component.
+                    self.spend(work::bytes(4 * word.len()))?;
+                }
                 self.is(*test, &word)
             }
             Condition::Constant(_) | Condition::Not(_) | Condition::Any(_) | Condition::All(_) => {
@@ -174,40 +184,62 @@ impl ExpressionEvaluation<'_, '_> {
             deeper(depth)?;
             return Ok(Cow::Borrowed(text));
         }
-        let mut out = Vec::new();
+        self.rendered(word, depth).map(Cow::Owned)
+    }
+
+    /// Returns the value of a word at that depth, as a text of its own.
+    pub(super) fn rendered(&mut self, word: &ExpressionWord, depth: u32) -> Evaluated<Vec<u8>> {
+        let mut out = MeteredText::new(LONGEST_VALUE, self.meter());
         self.append(word, depth, &mut out)?;
-        Ok(Cow::Owned(out))
+        Ok(out.into_bytes())
     }
 
     /// Appends the value of a word.
-    pub(super) fn append(
+    fn append(
         &mut self,
         word: &ExpressionWord,
         depth: u32,
-        out: &mut Vec<u8>,
+        out: &mut MeteredText<'_>,
     ) -> Evaluated<()> {
         let depth = deeper(depth)?;
         match word {
-            ExpressionWord::Text(text) | ExpressionWord::Number(text) => {
-                out.extend_from_slice(text)
+            ExpressionWord::Text(text) | ExpressionWord::Number(text) => self.push(text, out),
+            ExpressionWord::Variable(variable) => {
+                self.spend(work::RULE)?;
+                variable.append(self, out)
             }
-            ExpressionWord::Variable(variable) => variable.append(self, out),
             ExpressionWord::Group(number) => {
-                out.extend_from_slice(self.captures.group(usize::from(*number)))
+                self.push(self.captures.group(usize::from(*number)), out)
             }
             ExpressionWord::Call(function, argument) => {
                 let argument = self.value(argument, depth)?;
-                let steps = work::RULE + argument.len() as u64;
-                self.transaction.client.meter().spend(steps).map_err(|Exhausted| TOO_MUCH)?;
-                function.call(&argument, self, out);
+                self.spend(work::RULE + argument.len() as u64)?;
+                function.call(&argument, self, out)
             }
             ExpressionWord::Joined(words) => {
-                for word in words {
-                    self.append(word, depth, out)?;
-                }
+                words.iter().try_for_each(|word| self.append(word, depth, out))
             }
         }
-        Ok(())
+    }
+
+    /// Appends a part of a value. A value that becomes too long ends the evaluation of the request:
+    /// if the condition only failed, it would protect nothing.
+    pub(super) fn push(&self, part: &[u8], out: &mut MeteredText<'_>) -> Evaluated<()> {
+        out.push(part).map_err(|error| match error {
+            TextError::Exhausted => TOO_MUCH.to_owned(),
+            TextError::TooLong => {
+                self.meter().refuse(TOO_LONG);
+                TOO_LONG.to_owned()
+            }
+        })
+    }
+
+    pub(super) fn spend(&self, steps: u64) -> Evaluated<()> {
+        Ok(self.meter().spend(steps).map_err(|Exhausted| TOO_MUCH)?)
+    }
+
+    fn meter(&self) -> Meter<'r> {
+        self.transaction.client.meter()
     }
 
     /// Records that the result depends on a field of the request. Host is left out: every result

@@ -1,12 +1,17 @@
 //! `name(word)` and `%{name:word}`.
 
+use std::borrow::Cow;
+
 use md5::{Digest, Md5};
 use sha1::Sha1;
 
-use super::evaluate::ExpressionEvaluation;
+use super::evaluate::{Evaluated, ExpressionEvaluation, TOO_MUCH};
 use crate::escape::push_uri;
+use crate::evaluation_context::EvaluationContext;
+use crate::metered_text::MeteredText;
+use crate::transaction::Transaction;
 use crate::variables::{field_value, tls_variable};
-use crate::work::comparing;
+use crate::work::{Exhausted, comparing};
 
 /// A function of one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,55 +72,72 @@ impl Function {
         self,
         argument: &[u8],
         evaluation: &mut ExpressionEvaluation<'_, '_>,
-        out: &mut Vec<u8>,
-    ) {
-        let state = &evaluation.transaction.state;
-        let transaction = &evaluation.transaction;
+        out: &mut MeteredText<'_>,
+    ) -> Evaluated<()> {
+        let value = self
+            .value(argument, evaluation.transaction, evaluation.context)
+            .map_err(|Exhausted| TOO_MUCH)?;
+        evaluation.push(&value, out)?;
+        if self == (Function::Request { vary: true }) {
+            evaluation.varies_on(argument);
+        }
+        Ok(())
+    }
+
+    /// Returns the result for an argument, whose bytes are paid for. It is at most three times as
+    /// long, or what the request or the server has.
+    fn value<'e>(
+        self,
+        argument: &'e [u8],
+        transaction: &'e Transaction<'_>,
+        context: &mut dyn EvaluationContext,
+    ) -> Result<Cow<'e, [u8]>, Exhausted> {
+        let state = &transaction.state;
         let variable = || transaction.variable(argument);
         let note = || {
             transaction.client.meter().spend(comparing(state.notes.len(), argument)).ok()?;
             state.notes.value(argument)
         };
-        match self {
-            Function::OsEnv => append(evaluation.context.host().variable(argument).as_deref(), out),
+        let made = |make: fn(&[u8], &mut Vec<u8>)| {
+            let mut out = Vec::new();
+            make(argument, &mut out);
+            Some(Cow::Owned(out))
+        };
+        let value = match self {
+            Function::OsEnv => context.host().variable(argument).map(Cow::Owned),
             Function::Env => match note().or_else(variable) {
-                Some(value) => out.extend_from_slice(value),
-                None => append(evaluation.context.host().variable(argument).as_deref(), out),
+                Some(value) => Some(Cow::Borrowed(value)),
+                None => context.host().variable(argument).map(Cow::Owned),
             },
             Function::Response => {
-                let value = state.fields.value(argument).or(state.error_fields.value(argument));
-                append(value, out);
+                let fields = state.fields.len() + state.error_fields.len();
+                transaction.client.meter().spend(comparing(fields, argument))?;
+                state
+                    .fields
+                    .value(argument)
+                    .or(state.error_fields.value(argument))
+                    .map(Cow::Borrowed)
             }
-            Function::Request { vary } => {
-                out.extend_from_slice(&field_value(evaluation.transaction, argument));
-                if vary {
-                    evaluation.varies_on(argument);
-                }
-            }
-            Function::Note => append(note(), out),
-            Function::RequestEnv => append(variable(), out),
-            Function::Lower => out.extend(argument.iter().map(u8::to_ascii_lowercase)),
-            Function::Upper => out.extend(argument.iter().map(u8::to_ascii_uppercase)),
-            Function::Escape => push_uri(argument, out),
-            Function::Unescape => append(unescaped(argument).as_deref(), out),
-            Function::Base64 => base64(argument, out),
+            Function::Request { .. } => Some(field_value(transaction, argument)),
+            Function::Note => note().map(Cow::Borrowed),
+            Function::RequestEnv => variable().map(Cow::Borrowed),
+            Function::Lower => Some(Cow::Owned(argument.to_ascii_lowercase())),
+            Function::Upper => Some(Cow::Owned(argument.to_ascii_uppercase())),
+            Function::Escape => made(push_uri),
+            Function::Unescape => unescaped(argument).map(Cow::Owned),
+            Function::Base64 => made(base64),
             Function::Unbase64 => {
-                let decoded = unbase64(argument);
-                out.extend_from_slice(until_zero(&decoded));
+                let mut decoded = unbase64(argument);
+                decoded.truncate(until_zero(&decoded).len());
+                Some(Cow::Owned(decoded))
             }
-            Function::Sha1 => hexadecimal(&Sha1::digest(argument), out),
-            Function::Md5 => hexadecimal(&Md5::digest(argument), out),
-            Function::Ldap => ldap(argument, out),
-            Function::Tls => {
-                let value = tls_variable(evaluation.transaction, evaluation.context, argument);
-                append(value.as_deref(), out);
-            }
-        }
+            Function::Sha1 => made(|bytes, out| hexadecimal(&Sha1::digest(bytes), out)),
+            Function::Md5 => made(|bytes, out| hexadecimal(&Md5::digest(bytes), out)),
+            Function::Ldap => made(ldap),
+            Function::Tls => tls_variable(transaction, context, argument),
+        };
+        Ok(value.unwrap_or_default())
     }
-}
-
-fn append(value: Option<&[u8]>, out: &mut Vec<u8>) {
-    out.extend_from_slice(value.unwrap_or_default());
 }
 
 /// Strings of C end at a zero byte.
@@ -171,9 +193,18 @@ fn base64(bytes: &[u8], out: &mut Vec<u8>) {
 
 /// Decodes the text before the first byte that is not of the alphabet.
 fn unbase64(text: &[u8]) -> Vec<u8> {
-    let value = |byte: &u8| ALPHABET.iter().position(|letter| letter == byte);
-    let values: Vec<u32> =
-        text.iter().map_while(|byte| value(byte).map(|value| value as u32)).collect();
+    let value = |byte: &u8| {
+        let value = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        Some(u32::from(value))
+    };
+    let values: Vec<u32> = text.iter().map_while(value).collect();
     let mut decoded = Vec::with_capacity(values.len());
     for chunk in values.chunks(4) {
         let bits = chunk

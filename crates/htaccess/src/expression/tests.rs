@@ -2,6 +2,7 @@
 
 mod context;
 mod strings;
+mod work;
 
 use context::{FIELDS, FilesContext};
 

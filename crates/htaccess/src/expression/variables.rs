@@ -4,8 +4,10 @@ use std::borrow::Cow;
 
 use howdah_http::{Version, date};
 
-use super::evaluate::ExpressionEvaluation;
+use super::evaluate::{Evaluated, ExpressionEvaluation};
+use crate::metered_text::MeteredText;
 use crate::variables::{ServerVariable, field, field_value, fixed};
+use crate::work::{PROBE, comparing};
 
 /// A variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,19 +66,25 @@ impl ExpressionVariable {
     }
 
     /// Appends the value.
-    pub(super) fn append(&self, evaluation: &mut ExpressionEvaluation<'_, '_>, out: &mut Vec<u8>) {
+    pub(super) fn append(
+        &self,
+        evaluation: &mut ExpressionEvaluation<'_, '_>,
+        out: &mut MeteredText<'_>,
+    ) -> Evaluated<()> {
         let transaction = &*evaluation.transaction;
         let state = &transaction.state;
         let value: Cow<'_, [u8]> = match self {
             ExpressionVariable::Server(server) => server.value(transaction, evaluation.context),
             ExpressionVariable::Field(name) => {
-                out.extend_from_slice(&field_value(transaction, name));
-                return evaluation.varies_on(name);
+                evaluation.push(&field_value(transaction, name), out)?;
+                evaluation.varies_on(name);
+                return Ok(());
             }
             ExpressionVariable::DocumentUri => {
-                state.env.value(b"DOCUMENT_URI").unwrap_or(&state.uri).into()
+                transaction.variable(b"DOCUMENT_URI").unwrap_or(&state.uri).into()
             }
             ExpressionVariable::Tls(name) => {
+                evaluation.spend(PROBE)?;
                 transaction.client.tls_variable(name).unwrap_or_default()
             }
             ExpressionVariable::ContentType => {
@@ -84,6 +92,7 @@ impl ExpressionVariable {
             }
             ExpressionVariable::Handler => state.handler.as_deref().unwrap_or_default().into(),
             ExpressionVariable::LastModified => {
+                evaluation.spend(comparing(state.fields.len(), b"Last-Modified"))?;
                 let sent = state.fields.value(b"Last-Modified").and_then(date::parse);
                 let seconds = sent.unwrap_or(0);
                 let zone = evaluation
@@ -113,7 +122,7 @@ impl ExpressionVariable {
             ExpressionVariable::ApiVersion => b"20120211"[..].into(),
             ExpressionVariable::Empty => b""[..].into(),
         };
-        out.extend_from_slice(&value);
+        evaluation.push(&value, out)
     }
 }
 

@@ -19,6 +19,7 @@ use crate::module::{ApacheModule, ModuleConfig, Presence};
 use crate::trace::TraceEvent;
 use crate::transaction::Denial;
 use crate::transaction::Transaction;
+use crate::work;
 
 pub use basic::named_user;
 pub(crate) use directives::DIRECTIVES;
@@ -199,7 +200,11 @@ fn rendered(
     context: &mut dyn EvaluationContext,
 ) -> Option<Vec<u8>> {
     match text.render(tx, context) {
-        Ok(value) => Some(value.into_owned()),
+        Ok(value) => {
+            // It is escaped, and made part of a challenge or of a field.
+            tx.client.meter().note(work::bytes(8 * value.len()));
+            Some(value.into_owned())
+        }
         Err(problem) => {
             tx.complain(None, format!("{directive}: {problem}"));
             None

@@ -68,18 +68,23 @@ impl Config {
         !self.request.is_empty()
     }
 
-    /// Returns whether [`response`] may take long for a head of `fields` fields: there are many
-    /// rules or fields, or rules with expressions or with patterns for PCRE2.
-    pub fn response_may_take_long(&self, fields: usize) -> bool {
-        !self.is_short(fields)
-            || self.success.iter().chain(&self.always).any(|rule| rule.may_take_long())
+    /// Returns whether [`response`] may take long for a head of that extent: there are many rules
+    /// or fields, rules with expressions or patterns, values of any length, or long fields to copy.
+    pub fn response_may_take_long(&self, head: HeadExtent) -> bool {
+        let rules = || self.success.iter().chain(&self.always);
+        let (copies, added) = rules()
+            .filter_map(|rule| rule.bytes_added())
+            .fold((0, 0), |(copies, added), more| (copies + 1, added + more));
+        !self.is_short(head.names)
+            || head.bytes.saturating_add(added).saturating_mul(copies) > FEW_BYTES
+            || rules().any(|rule| rule.may_take_long())
     }
 
-    /// Returns whether there are few rules for responses, also for a head of `fields` fields. Each
-    /// rule is compared with each field, and may add one.
-    fn is_short(&self, fields: usize) -> bool {
+    /// Returns whether there are few rules for responses, also where there are that many names of
+    /// fields and variables. Each rule is compared with each name, and may add one.
+    fn is_short(&self, names: usize) -> bool {
         let rules = self.success.len() + self.always.len();
-        rules.saturating_mul(fields + rules) <= FEW_COMPARISONS
+        rules.saturating_mul(names + rules) <= FEW_COMPARISONS
     }
 
     /// Returns whether [`response`] has anything to do.
@@ -88,14 +93,27 @@ impl Config {
     }
 }
 
-/// The fields that rules without expressions and patterns may be compared with on an event loop
+/// The extent of a head that rules are compared with, and that they may copy from.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HeadExtent {
+    /// The number of fields and variables.
+    pub names: usize,
+    /// The bytes of the fields.
+    pub bytes: usize,
+}
+
+/// The names that rules without expressions and patterns may be compared with on an event loop
 /// without counting: some tens of microseconds.
 const FEW_COMPARISONS: usize = 20_000;
+
+/// The bytes of fields that rules may copy on an event loop without counting: some tens of
+/// microseconds.
+const FEW_BYTES: usize = 256 << 10;
 
 /// Applies RequestHeader, as the last of the fixups.
 ///
 /// # Errors
-/// 500 where a regular expression takes too many steps.
+/// 500 where the rules take too much work or a value cannot be sent.
 pub fn request_fixup(
     tx: &mut Transaction<'_>,
     config: &Config,
@@ -111,8 +129,8 @@ pub fn request_fixup(
 /// applies.
 ///
 /// # Errors
-/// 500 where a regular expression takes too many steps, and where a field would hold a control
-/// byte, as with `\n` in a value: Apache does not send such a response either.
+/// 500 where the rules take too much work, and where a field would hold a control byte, as with
+/// `\n` in a value: Apache does not send such a response either.
 pub fn response(
     tx: &mut Transaction<'_>,
     config: &Config,

@@ -1,6 +1,7 @@
 use super::*;
 use crate::testing::{Nowhere, request, settings, transaction};
 use crate::transaction::RequestState;
+use crate::work::WorkBudget;
 
 /// The head that is sent, a line each.
 fn sent(
@@ -108,9 +109,76 @@ fn responses_that_may_take_long_are_known() {
         ("Header edit X ^(a|b)+(c|d)$ e", true),
         ("Header always echo ^(a|b)+(c|d)$", true),
         ("RequestHeader set X v expr=true", false),
+        ("Header set X %{A}e", true),
+        ("Header set X %{SSL_PROTOCOL}s", true),
+        ("Header set X \"%t %t %t\"", false),
+        ("Header set X %t%t%t%t%t%t%t%t%t%t%t%t%t%t%t%t%t", true),
+        ("Header edit X ^(.*)$ $1$1$1", true),
+        ("Header always edit* X a b", true),
+        ("Header echo ^X", true),
+        ("Header append X v\nHeader merge Y v\nHeader note Z n", false),
+        ("Header set X v env=A\nHeader setifempty X v\nHeader add Y v", false),
     ] {
-        assert_eq!(may_take_long(&settings(directives), 3), expected, "{directives}");
+        let state = RequestState::default();
+        let mut head = ResponseHead::new(Status::OK);
+        head.fields.push(b"X", b"v");
+        assert_eq!(may_take_long(&state, &settings(directives), &head), expected, "{directives}");
     }
+}
+
+/// Every rule looks through and copies the fields that a script sends or that rules have set
+/// before.
+#[test]
+fn rules_for_many_or_long_fields_may_take_long() {
+    type Change = fn(&mut RequestState, &mut ResponseHead);
+    let many: [Change; 4] = [
+        |state, _| (0..9_000).for_each(|_| state.env.push(b"A", b"")),
+        |state, _| (0..9_000).for_each(|_| state.fields.push(b"A", b"")),
+        |state, _| (0..9_000).for_each(|_| state.error_fields.push(b"A", b"")),
+        |_, head| (0..9_000).for_each(|_| head.fields.push(b"A", b"")),
+    ];
+    let rules = |line: &str| settings(&line.repeat(3));
+    for (number, change) in many.iter().enumerate() {
+        let (mut state, mut head) = (RequestState::default(), ResponseHead::new(Status::OK));
+        change(&mut state, &mut head);
+        assert!(may_take_long(&state, &rules("Header always unset X env=Y\n"), &head), "{number}");
+    }
+    let long: [(bool, Change); 3] = [
+        (false, |state, _| state.fields.push(b"X", &[b'x'; 100_000])),
+        (false, |state, _| state.error_fields.push(b"X", &[b'x'; 100_000])),
+        (true, |_, head| head.fields.push(b"X", &[b'x'; 100_000])),
+    ];
+    for (number, (is_long, change)) in long.iter().enumerate() {
+        let (mut state, mut head) = (RequestState::default(), ResponseHead::new(Status::OK));
+        change(&mut state, &mut head);
+        assert_eq!(may_take_long(&state, &rules("Header set X v\n"), &head), *is_long, "{number}");
+        for action in ["append", "merge", "note"] {
+            let rules = rules(&format!("Header {action} X v\n"));
+            assert!(may_take_long(&state, &rules, &head), "{number} {action}");
+        }
+    }
+    let value = "v".repeat(8_000);
+    let (state, head) = (RequestState::default(), ResponseHead::new(Status::OK));
+    let append = |times| settings(&format!("Header append X {value}\n").repeat(times));
+    assert!(!may_take_long(&state, &append(5), &head));
+    assert!(may_take_long(&state, &append(6), &head));
+}
+
+/// A list of thousands of names is looked through with a budget, and the response refused beyond.
+#[test]
+fn the_names_of_a_long_list_are_counted() {
+    let request = request("/", "");
+    let budget = WorkBudget::new(100_000);
+    let mut tx = transaction(&request);
+    tx.client = tx.client.within(&budget);
+    let mut head = ResponseHead::new(Status::OK);
+    head.push(b"Vary", "a,".repeat(15_000).as_bytes()).unwrap();
+    let settings = settings("Header set X v");
+    assert!(!respond_plainly(&tx.state, &settings, &mut head, false));
+    let about = ResponseProperties::default();
+    let sent = respond(&mut tx, &settings, &mut Nowhere::default(), &mut head, about);
+    assert_eq!(sent.unwrap_err(), Status::INTERNAL_SERVER_ERROR);
+    assert!(tx.state.complaints[0].1.contains("100000 steps"), "{:?}", tx.state.complaints);
 }
 
 #[test]

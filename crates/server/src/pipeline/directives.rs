@@ -157,8 +157,8 @@ fn not_here(
     NotResolvedHere::Costly
 }
 
-/// Returns whether an evaluation, begun at `began`, has kept to its budget. Notes a site that was
-/// costly.
+/// Returns whether an evaluation, begun at `began`, has kept to its budget, so that its result
+/// counts. Notes a site that was costly.
 #[inline]
 fn is_done(
     context: &RequestContext<'_, '_>,
@@ -169,15 +169,17 @@ fn is_done(
     if budget.used() == 0 && !budget.is_exhausted() {
         return true;
     }
+    // With a larger budget it would be refused as well.
+    let is_done = !budget.is_exhausted() || budget.is_refused();
     let (costly, now) = (context.thread.costly_sites(), Instant::now());
     if budget.most() > 0 {
-        if budget.is_exhausted() {
-            costly.note(site.number(), now);
-        } else {
+        if is_done {
             costly.note_time(site.number(), began, now);
+        } else {
+            costly.note(site.number(), now);
         }
     }
-    !budget.is_exhausted()
+    is_done
 }
 
 /// Returns the site and the client of a job for another thread.
@@ -358,7 +360,7 @@ pub(crate) async fn adjust(
     let ResponseHeadSource::Own(head) = &mut response.head else {
         return Ok(());
     };
-    response.filters = match may_take_long(&ruled.settings, head.fields.len()) {
+    response.filters = match may_take_long(&ruled.state, &ruled.settings, head) {
         false => respond(context, site, ruled, head, about)?,
         true => Box::pin(respond_within(context, site, ruled, head, about)).await?,
     };
@@ -366,6 +368,7 @@ pub(crate) async fn adjust(
     Ok(())
 }
 
+/// Lets the directives change a head where that is known to take little: nothing is counted.
 fn respond(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
@@ -401,12 +404,8 @@ fn respond_here(
         let client = client.within(&budget);
         howdah_site::respond(site, &client, ruled, head, about, host, scratch)
     });
-    let (costly, now) = (context.thread.costly_sites(), Instant::now());
-    match budget.is_exhausted() {
-        true => costly.note(site.number(), now),
-        false => costly.note_time(site.number(), began, now),
-    }
-    chosen.ok().filter(|_| !budget.is_exhausted())
+    let is_done = is_done(context, site, &budget, began);
+    chosen.ok().filter(|_| is_done)
 }
 
 /// Does the work of [`respond`], on the event loop or elsewhere.

@@ -53,6 +53,8 @@ attacks! {
     link_race: Attack::new("link-race", Script(3));
     root_link: Attack::new("root-link", Script(1)).owning_home();
     costly_conditions: Attack::new("costly-conditions", Script(4));
+    long_expressions: Attack::new("long-expressions", Script(4));
+    long_fields: Attack::new("long-fields", Script(4));
     costly_files: Attack::new("costly-files", Script(4));
     large_rules: Attack::new("large-rules", Script(3));
     costly_listing: Attack::new("costly-listing", Script(4));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use howdah_htaccess::evaluation_context::{EvaluationContext, SubRequestFacts};
 use howdah_htaccess::host::{DirectiveHost, Probe, ProbeKind};
 use howdah_htaccess::work::PROBE;
-use howdah_htaccess::{DirectiveSettings, Transaction};
+use howdah_htaccess::{DirectiveSettings, Exhausted, Transaction};
 
 use super::RequestEvaluation;
 use crate::documents::{PathKind, SiteHost};
@@ -71,8 +71,8 @@ impl<H: SiteHost> EvaluationContext for PhaseContext<'_, '_, '_, H> {
         self.evaluation.lookup(from, uri, passed.as_ref())
     }
 
-    fn note_work(&mut self, steps: u64) {
-        self.evaluation.client.meter().note(steps);
+    fn spend(&mut self, steps: u64) -> Result<(), Exhausted> {
+        self.evaluation.client.meter().spend(steps)
     }
 
     fn await_password(&mut self, hash: &[u8], password: &[u8]) {

@@ -8,7 +8,7 @@ use howdah_htaccess::module_notes::{CarryOver, ModuleNotes};
 use howdah_htaccess::modules::core::{ErrorDestination, ErrorDocument, destination};
 use howdah_htaccess::trace::Trace;
 use howdah_htaccess::work::ROUND;
-use howdah_htaccess::{ClientRequest, NoVariableRoom, RequestState};
+use howdah_htaccess::{ClientRequest, DirectivePlace, NoVariableRoom, RequestState};
 use howdah_http::{Fields, Method, Scheme, Status};
 
 use super::content;
@@ -89,8 +89,8 @@ impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
         mut ended: Result<HandlerResult, PhaseEnd>,
     ) -> Resolved {
         loop {
-            if let Some(most) = self.exhausted() {
-                return self.give_up(request, before, most);
+            if let Some(failure) = self.client.meter().failure() {
+                return self.give_up(request, before, failure);
             }
             let mut keeps_vary = false;
             let next = match ended {
@@ -108,8 +108,8 @@ impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
             let target = match next {
                 NextRound::Request(target) => target,
                 NextRound::Answer(resolution) => {
-                    return match self.exhausted() {
-                        Some(most) => self.give_up(request, before, most),
+                    return match self.client.meter().failure() {
+                        Some(failure) => self.give_up(request, before, failure),
                         None => self.answer(request, before, resolution),
                     };
                 }
@@ -273,26 +273,15 @@ impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
         }
     }
 
-    /// Returns the limit of the work for a request, where the evaluation went beyond it.
-    fn exhausted(&self) -> Option<u64> {
-        let meter = self.client.meter();
-        meter.most().filter(|_| meter.is_exhausted())
-    }
-
-    /// Ends an evaluation that takes more work than `most`. The message has the place of the
-    /// directive that failed first for this reason.
+    /// Ends an evaluation that takes too much work. `failure` is the line for the log, with the
+    /// place of the directive that failed first for this reason.
     fn give_up(
         &mut self,
         request: &mut PhaseRequest<'r>,
         before: Vec<PassedAccess>,
-        most: u64,
+        failure: (Option<Arc<DirectivePlace>>, String),
     ) -> Resolved {
-        let place = request.tx.client.meter().blamed();
-        let text = format!(
-            "the directives take more work for this request than the {most} steps that \
-             `htaccess_work` in [limits] allows, so it is answered with 500"
-        );
-        request.tx.state.complaints.push((place, text));
+        request.tx.state.complaints.push(failure);
         self.answer(request, before, Resolution::Exhausted)
     }
 

@@ -23,7 +23,10 @@ pub fn fixup(
         let mut location = Vec::new();
         if let Some(expression) = &everything.target {
             match expression.render(transaction, context, &mut Captures::default()) {
-                Ok(text) => location = target::escaped(&text),
+                Ok(text) => {
+                    transaction.client.meter().note(text.len() as u64);
+                    location = target::escaped(&text);
+                }
                 Err(error) => {
                     transaction.complain(
                         None,

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::target;
 use crate::escape::push_uri;
+use crate::metered_text::{LONGEST_VALUE, MeteredText, TextError};
 use crate::mistake::DirectivePlace;
-use crate::pattern::{Captures, Pattern};
+use crate::pattern::{Captures, Pattern, substitute};
 use crate::work::{Exhausted, Meter};
 
 /// One redirect.
@@ -32,9 +33,6 @@ pub(super) enum RedirectSource {
     Pattern(Arc<Pattern>),
 }
 
-/// The longest target with its captures (`AP_PREGSUB_MAXLEN`); a longer one is answered with 500.
-const LONGEST_TARGET: usize = 64 * 1024;
-
 /// The error of a redirect that matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RedirectError {
@@ -50,6 +48,15 @@ impl From<Exhausted> for RedirectError {
     }
 }
 
+impl From<TextError> for RedirectError {
+    fn from(error: TextError) -> RedirectError {
+        match error {
+            TextError::TooLong => RedirectError::TooLong,
+            TextError::Exhausted => RedirectError::Exhausted,
+        }
+    }
+}
+
 impl Redirect {
     /// Returns the target of the redirect for a path, empty where it has none; `None` where it is
     /// not for that path.
@@ -62,11 +69,15 @@ impl Redirect {
         meter: Meter<'_>,
     ) -> Result<Option<Vec<u8>>, RedirectError> {
         match &self.source {
-            RedirectSource::Path(source) => Ok(matching_length(path, source).map(|length| {
+            RedirectSource::Path(source) => {
+                let Some(length) = matching_length(path, source) else {
+                    return Ok(None);
+                };
+                meter.spend(path.len() as u64)?;
                 let mut location = self.target.as_deref().unwrap_or_default().to_vec();
                 push_uri(&path[length..], &mut location);
-                location
-            })),
+                Ok(Some(location))
+            }
             RedirectSource::Pattern(pattern) => {
                 if !pattern.is_match(path, meter)? {
                     return Ok(None);
@@ -76,7 +87,9 @@ impl Redirect {
                 };
                 let mut captures = Captures::default();
                 pattern.captures(path, &mut captures, meter)?;
-                let text = substituted(target, &captures).ok_or(RedirectError::TooLong)?;
+                let text = substituted(target, &captures, meter)?;
+                // The target is parsed, put together again and escaped.
+                meter.spend(text.len() as u64)?;
                 Ok(Some(target::escaped(&text)))
             }
         }
@@ -104,27 +117,10 @@ pub(super) fn matching_length(path: &[u8], source: &[u8]) -> Option<usize> {
     (ends_component && at > 0).then_some(at)
 }
 
-/// Replaces `$0` to `$9` (`ap_pregsub`); a backslash makes the next byte literal. `None` where the
-/// result is too long.
-fn substituted(target: &[u8], captures: &Captures) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(target.len() + 32);
-    let mut rest = target;
-    while let [byte, after @ ..] = rest {
-        rest = after;
-        match (byte, after) {
-            (b'$', [digit @ b'0'..=b'9', after @ ..]) => {
-                out.extend_from_slice(captures.group(usize::from(digit - b'0')));
-                rest = after;
-            }
-            (b'\\', [escaped, after @ ..]) => {
-                out.push(*escaped);
-                rest = after;
-            }
-            _ => out.push(*byte),
-        }
-        if out.len() >= LONGEST_TARGET {
-            return None;
-        }
-    }
-    Some(out)
+/// Returns the target with its captures. As in Apache (`AP_PREGSUB_MAXLEN`), one of 64 KiB is too
+/// long.
+fn substituted(target: &[u8], captures: &Captures, meter: Meter<'_>) -> Result<Vec<u8>, TextError> {
+    let mut out = MeteredText::new(LONGEST_VALUE - 1, meter);
+    substitute(target, captures, &mut out)?;
+    Ok(out.into_bytes())
 }

@@ -2,7 +2,7 @@
 
 use crate::modules::alias::{self, RedirectOutcome};
 use crate::testing::{Nowhere, request, settings, transaction, try_settings};
-use crate::work::Meter;
+use crate::work::{Meter, WorkBudget};
 
 /// The answer to `GET target` with `Host: own.example`: status and location.
 fn answer(lines: &str, target: &str) -> String {
@@ -199,5 +199,25 @@ fn an_index_changes_nothing() {
             };
             assert_eq!(text(indexed), text(in_order), "{path} in\n{}", lines.join("\n"));
         }
+    }
+}
+
+/// Targets that contain the path thousands of times.
+#[test]
+fn a_target_that_becomes_too_long_is_never_put_together() {
+    let settings = settings(&format!("RedirectMatch ^(.*)$ /{}", "$1".repeat(3_900)));
+    let config = settings.alias.as_deref().unwrap();
+    for (length, expected) in [(16, "303"), (17, "500"), (4_000, "500")] {
+        let request = request(&format!("/{}", "x".repeat(length - 1)), "");
+        let budget = WorkBudget::new(1_000_000);
+        let mut tx = transaction(&request);
+        tx.client = tx.client.within(&budget);
+        let outcome = alias::fixup(&mut tx, config, &mut Nowhere::default());
+        match expected {
+            "500" => assert!(tx.state.complaints[0].1.contains("too long"), "{length}"),
+            _ => assert!(matches!(outcome, Some(RedirectOutcome::Redirect { .. })), "{length}"),
+        }
+        assert!(budget.used() >= 4_000 / 16 * length.min(16) as u64, "{}", budget.used());
+        assert!(budget.used() < 90_000, "{length}: {}", budget.used());
     }
 }

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
-use memchr::memchr;
+use memchr::{memchr, memchr_iter};
 
 use crate::evaluation_context::EvaluationContext;
 use crate::host::PasswordFileError;
-use crate::language::words;
+use crate::language::has_word;
+use crate::work::{self, Exhausted};
 
 /// Returns the hash that a file of `name:hash` has for a user. `None`: the file does not name the
 /// user.
@@ -37,17 +38,18 @@ pub(super) fn realm_hash_of(user: &[u8], realm: &[u8], file: &[u8]) -> Option<Ve
 /// Returns the groups of a user. The file has lines `group: user user…`.
 ///
 /// # Errors
-/// The message for the log where the file cannot be read.
+/// The message for the log where the file cannot be read, or takes too much work.
 pub(super) fn groups_of(
     user: &[u8],
     path: &[u8],
     context: &mut dyn EvaluationContext,
 ) -> Result<Vec<Vec<u8>>, String> {
     let file = read(path, "AuthGroupFile", context)?;
+    // Every other byte may be a member.
+    context.spend(file.len() as u64).map_err(|Exhausted| TOO_MUCH)?;
     let groups = lines(&file).filter_map(|line| {
         let (group, rest) = field(&line);
-        let is_member = words(rest).iter().any(|member| member.text == user);
-        is_member.then(|| group.trim_ascii_end().to_vec())
+        has_word(rest, user).then(|| group.trim_ascii_end().to_vec())
     });
     Ok(groups.collect())
 }
@@ -55,7 +57,7 @@ pub(super) fn groups_of(
 /// Reads a file that a directive names.
 ///
 /// # Errors
-/// The message for the log.
+/// The message for the log, also where looking through its lines takes too much work.
 pub(super) fn read(
     path: &[u8],
     directive: &str,
@@ -79,7 +81,9 @@ pub(super) fn read(
              there, or name it in `readable` of this site's [site.php]"
         ),
     })?;
-    context.note_work(file.len() as u64 / 16);
+    let lines = memchr_iter(b'\n', &file).count() as u64;
+    let steps = work::bytes(file.len()) + LINE * lines;
+    context.spend(steps).map_err(|Exhausted| TOO_MUCH)?;
     Ok(file)
 }
 
@@ -132,12 +136,21 @@ fn field(line: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
+/// Steps of finding the end of a line and of its name, beside its bytes.
+const LINE: u64 = 4;
+
+const TOO_MUCH: &str = "too much work on this request";
+
 /// Apache's MAX_STRING_LEN. The file is read up to the first line with as many bytes.
 const LONGEST_LINE: usize = 8192;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::WorkBudget;
+    use crate::host::{DirectiveHost, Probe};
 
     #[test]
     fn hashes_are_found_by_name() {
@@ -175,5 +188,56 @@ mod tests {
         let file = [&b"ann:1\n"[..], &[b'x'; LONGEST_LINE], b"\nbob:2\n"].concat();
         assert!(hash_of(b"ann", &file).is_some());
         assert!(hash_of(b"bob", &file).is_none());
+    }
+
+    /// A context with a file, and a budget.
+    struct Reader<'b> {
+        file: Vec<u8>,
+        budget: &'b WorkBudget,
+    }
+
+    impl EvaluationContext for Reader<'_> {
+        fn host(&mut self) -> &mut dyn DirectiveHost {
+            self
+        }
+        fn spend(&mut self, steps: u64) -> Result<(), Exhausted> {
+            self.budget.meter().spend(steps)
+        }
+    }
+
+    impl DirectiveHost for Reader<'_> {
+        fn probe(&mut self, _path: &[u8]) -> Option<Probe> {
+            None
+        }
+        fn probe_link(&mut self, _path: &[u8]) -> Option<Probe> {
+            None
+        }
+        fn read_passwords(&mut self, _path: &[u8]) -> Result<Arc<[u8]>, PasswordFileError> {
+            Ok(self.file.clone().into())
+        }
+    }
+
+    /// The work is paid for before a file is looked through: a step for each byte of a group's
+    /// members, and some for each line of users.
+    #[test]
+    fn files_cost_steps_by_their_members_and_lines() {
+        let groups = [&b"g: "[..], &b"a ".repeat(2_000), b"\nh: b\n"].concat();
+        let budget = WorkBudget::new(10_000);
+        let mut reader = Reader { file: groups, budget: &budget };
+        assert_eq!(groups_of(b"b", b"/g", &mut reader), Ok(vec![b"h".to_vec()]));
+        assert!((4_000..5_000).contains(&budget.used()), "{}", budget.used());
+        let _ = groups_of(b"b", b"/g", &mut reader);
+        let third = groups_of(b"b", b"/g", &mut reader);
+        assert_eq!(third, Err(TOO_MUCH.to_owned()));
+        let budget = WorkBudget::new(10_000);
+        let mut reader = Reader {
+            file: b"\n".repeat(1_000),
+            budget: &budget,
+        };
+        assert!(read(b"/u", "AuthUserFile", &mut reader).is_ok());
+        assert!((4_000..5_000).contains(&budget.used()), "{}", budget.used());
+        reader.file = b"\n".repeat(10_000);
+        let refused = read(b"/u", "AuthUserFile", &mut reader);
+        assert_eq!(refused, Err(TOO_MUCH.to_owned()));
     }
 }

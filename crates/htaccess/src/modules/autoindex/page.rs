@@ -11,6 +11,7 @@ use crate::escape;
 use crate::evaluation_context::EvaluationContext;
 use crate::modules::autoindex;
 use crate::transaction::Transaction;
+use crate::work;
 
 /// The context that every part of the page needs.
 pub(super) struct PageMaker<'m> {
@@ -21,8 +22,17 @@ pub(super) struct PageMaker<'m> {
 }
 
 impl PageMaker<'_> {
+    /// Appends a text, and counts the work.
     pub(super) fn put(&mut self, text: impl AsRef<[u8]>) {
-        self.out.extend_from_slice(text.as_ref());
+        let text = text.as_ref();
+        self.client.meter().note(1 + work::bytes(text.len()));
+        self.out.extend_from_slice(text);
+    }
+
+    /// Returns whether the page gets no further rows: it is as long as a page may be, or the
+    /// request's budget is used up.
+    pub(super) fn is_full(&self) -> bool {
+        self.out.len() > LONGEST_PAGE || self.client.meter().is_exhausted()
     }
 
     pub(super) fn has(&self, option: u32) -> bool {
@@ -34,6 +44,10 @@ impl PageMaker<'_> {
         if self.has(AutoindexOptions::XHTML) { " />" } else { ">" }
     }
 }
+
+/// The bytes of a page after which it gets no further rows. A row repeats what directives say for
+/// it: up to 64 KiB.
+const LONGEST_PAGE: usize = 16 << 20;
 
 /// Returns the whole page.
 pub(super) fn page(

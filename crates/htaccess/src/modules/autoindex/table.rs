@@ -28,6 +28,9 @@ pub(super) fn table(
     if maker.has(AutoindexOptions::TABLE) {
         let rule = table_head(maker);
         for (index, row) in rows.iter().enumerate() {
+            if maker.is_full() {
+                break;
+            }
             table_row(maker, context, row, index, widths);
         }
         maker.put(rule);
@@ -35,6 +38,9 @@ pub(super) fn table(
     } else if maker.has(AutoindexOptions::FANCY) {
         text_head(maker, widths);
         for (index, row) in rows.iter().enumerate() {
+            if maker.is_full() {
+                break;
+            }
             text_row(maker, context, row, index, widths);
         }
         if !maker.has(AutoindexOptions::SUPPRESS_RULES) {
@@ -46,6 +52,9 @@ pub(super) fn table(
     } else {
         maker.put("<ul>");
         for (index, row) in rows.iter().enumerate() {
+            if maker.is_full() {
+                break;
+            }
             maker.put("<li><a href=\"");
             maker.put(link(row));
             maker.put("\"> ");

@@ -3,6 +3,7 @@ mod rows;
 use super::*;
 use crate::DirectiveSettings;
 use crate::testing::{Nowhere, request, settings, transaction, try_settings};
+use crate::work::WorkBudget;
 
 fn entry(name: &str, size: u64, minute: i64) -> FolderEntry {
     FolderEntry {
@@ -458,4 +459,31 @@ fn the_names_of_a_line_share_a_long_value() {
     assert!(Arc::ptr_eq(&described[0].text, &described[1].text));
     let ignored = config("IndexIgnore a b").ignored.clone();
     assert!(Arc::ptr_eq(&ignored[0].folder, &ignored[1].folder));
+}
+
+/// Each row repeats the texts of the directives that are for it.
+#[test]
+fn a_page_has_16_mib_of_rows_at_most() {
+    let quotes = "\"".repeat(7_000);
+    let directives = format!(
+        "IndexOptions FancyIndexing DescriptionWidth=*\nAddIcon '{quotes}' *\n\
+         AddDescription '{quotes}' *\n"
+    );
+    let settings = settings(&directives);
+    let entries = (0..2_000).map(|number| entry(&format!("{number}.txt"), 1, 1)).collect();
+    let listing = Listing { entries, ..Listing::default() };
+    let request = request("/", "");
+    let made = |steps: u64| {
+        let budget = WorkBudget::new(steps);
+        let mut tx = transaction(&request);
+        tx.client = tx.client.within(&budget);
+        let page = page(&tx, settings.autoindex.as_deref(), &mut Nowhere::default(), &listing);
+        assert!(page.ends_with(b"</body></html>\n"));
+        (page.len(), budget.used())
+    };
+    let (length, used) = made(50_000_000);
+    assert!((16 << 20..17 << 20).contains(&length), "{length}");
+    assert!(used >= length as u64 / 16, "{used}");
+    let (length, _) = made(100_000);
+    assert!(length < 2_000_000, "{length}");
 }

@@ -1,11 +1,12 @@
 //! Values with format specifiers: `%t`, `%D`, `%l`, `%i`, `%b`, `%{NAME}e`, `%{NAME}s`, `%%`.
 
 use std::borrow::Cow;
-use std::io::Write;
 
 use crate::evaluation_context::EvaluationContext;
+use crate::metered_text::{LONGEST_VALUE, MeteredText, TextError};
 use crate::transaction::Transaction;
 use crate::variables::tls_variable;
+use crate::work;
 
 /// A piece of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,55 +104,56 @@ fn unescape(mut text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+impl FormatPart {
+    /// Returns whether the piece is as long as the site or a client wants it to be.
+    pub(super) fn is_of_any_length(&self) -> bool {
+        matches!(self, FormatPart::Environment(_) | FormatPart::Tls(_))
+    }
+}
+
 /// Joins the pieces.
+///
+/// # Errors
+/// The value becomes longer than 64 KiB, or takes too much work.
 pub(super) fn render(
     parts: &[FormatPart],
     tx: &Transaction<'_>,
     context: &mut dyn EvaluationContext,
-) -> Vec<u8> {
-    let mut out = Vec::new();
-    for part in parts {
-        render_part(part, tx, context, &mut out);
-    }
-    out
+) -> Result<Vec<u8>, TextError> {
+    let mut out = MeteredText::new(LONGEST_VALUE, tx.client.meter());
+    parts.iter().try_for_each(|part| render_part(part, tx, context, &mut out))?;
+    Ok(out.into_bytes())
 }
 
 fn render_part(
     part: &FormatPart,
     tx: &Transaction<'_>,
     context: &mut dyn EvaluationContext,
-    out: &mut Vec<u8>,
-) {
-    // Writing to a Vec cannot fail.
-    let _ = match part {
-        FormatPart::Text(text) => out.write_all(text),
-        FormatPart::Time => write!(out, "t={}", tx.client.time()),
-        FormatPart::Duration => {
-            write!(out, "D={}", context.host().elapsed(tx.client.depends_on_everything()))
-        }
+    out: &mut MeteredText<'_>,
+) -> Result<(), TextError> {
+    tx.client.meter().spend(work::RULE)?;
+    let unrepeatable = || tx.client.depends_on_everything();
+    let text = match part {
+        FormatPart::Text(text) => return out.push(text),
+        FormatPart::Time => format!("t={}", tx.client.time()),
+        FormatPart::Duration => format!("D={}", context.host().elapsed(unrepeatable())),
         FormatPart::Load => {
-            let [one, five, fifteen] =
-                context.host().load(tx.client.depends_on_everything()).averages;
-            write!(out, "l={one:.2}/{five:.2}/{fifteen:.2}")
+            let [one, five, fifteen] = context.host().load(unrepeatable()).averages;
+            format!("l={one:.2}/{five:.2}/{fifteen:.2}")
         }
-        FormatPart::Idle => {
-            write!(out, "i={}", context.host().load(tx.client.depends_on_everything()).idle)
-        }
-        FormatPart::Busy => {
-            write!(out, "b={}", context.host().load(tx.client.depends_on_everything()).busy)
-        }
+        FormatPart::Idle => format!("i={}", context.host().load(unrepeatable()).idle),
+        FormatPart::Busy => format!("b={}", context.host().load(unrepeatable()).busy),
         FormatPart::Environment(name) => {
             let value = environment_variable(tx, name);
-            out.extend(in_one_line(value.as_deref().unwrap_or(b"(null)")));
-            Ok(())
+            return out.push_mapped(value.as_deref().unwrap_or(b"(null)"), in_one_line);
         }
         FormatPart::Tls(name) => {
             let value = tls_variable(tx, context, name);
             // A certificate has line feeds.
-            out.extend(in_one_line(value.as_deref().unwrap_or(b"(null)")));
-            Ok(())
+            return out.push_mapped(value.as_deref().unwrap_or(b"(null)"), in_one_line);
         }
     };
+    out.push(text.as_bytes())
 }
 
 /// Returns a variable of the request's environment. The name by which a TLS client has asked for
@@ -167,12 +169,12 @@ pub(super) fn environment_variable<'t>(
     }
 }
 
-/// Replaces the ends of lines, which no field can have.
-fn in_one_line(value: &[u8]) -> impl Iterator<Item = u8> {
-    value.iter().map(|&byte| match byte {
+/// Replaces a byte that ends a line, which no field can have.
+fn in_one_line(byte: u8) -> u8 {
+    match byte {
         b'\r' | b'\n' => b' ',
         other => other,
-    })
+    }
 }
 
 #[cfg(test)]

@@ -77,15 +77,29 @@ pub(super) enum HeaderCondition {
 }
 
 impl HeaderRule {
-    /// Returns whether the rule may take long: it has an expression or a pattern for PCRE2.
+    /// Returns whether the rule may take long: it has an expression or a pattern, or its value may
+    /// be of any length.
     pub(super) fn may_take_long(&self) -> bool {
-        let has_pattern = match &self.action {
-            RuleAction::Echo(pattern) | RuleAction::Edit { pattern, .. } => pattern.is_for_engine(),
-            _ => false,
+        let has_pattern = matches!(self.action, RuleAction::Echo(_) | RuleAction::Edit { .. });
+        let is_long = match &self.value {
+            RuleValue::Constant(_) => false,
+            RuleValue::Parts(parts) => {
+                parts.len() > FEW_PARTS || parts.iter().any(FormatPart::is_of_any_length)
+            }
+            RuleValue::Expression(_) => true,
         };
-        has_pattern
-            || matches!(self.condition, HeaderCondition::Expression(_))
-            || matches!(self.value, RuleValue::Expression(_))
+        has_pattern || is_long || matches!(self.condition, HeaderCondition::Expression(_))
+    }
+
+    /// Returns the bytes that the rule adds to those of a field that it copies; `None` where it
+    /// copies none.
+    pub(super) fn bytes_added(&self) -> Option<usize> {
+        let copies =
+            matches!(self.action, RuleAction::Append | RuleAction::Merge | RuleAction::Note);
+        copies.then_some(match &self.value {
+            RuleValue::Constant(value) => value.len(),
+            _ => 0,
+        })
     }
 
     /// Returns whether the field says how long the response may be kept.
@@ -102,3 +116,6 @@ impl HeaderRule {
 
 /// The fields that say how long a response may be kept.
 pub(super) const LIFETIMES: [&[u8]; 2] = [b"Cache-Control", b"Expires"];
+
+/// The parts of a value that are written on an event loop without counting: a microsecond.
+const FEW_PARTS: usize = 16;

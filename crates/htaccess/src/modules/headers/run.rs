@@ -10,6 +10,7 @@ use super::key_rules::KeyRules;
 use super::rule::{HeaderCondition, HeaderRule, RuleAction, RuleValue};
 use crate::evaluation_context::EvaluationContext;
 use crate::fields::{LONGEST_HEAD, append};
+use crate::metered_text::TextError;
 use crate::pattern::Captures;
 use crate::trace::TraceEvent;
 use crate::transaction::Transaction;
@@ -215,21 +216,29 @@ fn act(
             edit::edit(tx, rule, table, context, pattern, *every)
         }
         RuleAction::Note => {
-            let name = render(rule, tx, context);
-            if let Some(value) = table.read(tx).value(&rule.name).map(<[u8]>::to_vec) {
-                let compared = work::comparing(tx.state.notes.len(), &name);
-                tx.client.meter().note(compared + work::bytes(value.len()));
-                if let Err(no_room) = tx.state.room_for(Fields::size_of_line(&name, &value)) {
-                    tx.complain(Some(&rule.place), no_room.to_string());
-                    return Err(Status::INTERNAL_SERVER_ERROR);
-                }
-                tx.state.notes.set(&name, &value);
+            let name = render(rule, tx, context)?;
+            let Some(value) = table.read(tx).value(&rule.name) else {
+                return Ok(());
+            };
+            if let Err(no_room) = tx.state.room_for(Fields::size_of_line(&name, value)) {
+                tx.complain(Some(&rule.place), no_room.to_string());
+                return Err(Status::INTERNAL_SERVER_ERROR);
             }
+            let compared = work::comparing(tx.state.notes.len(), &name);
+            if tx.client.meter().spend(compared + work::bytes(2 * value.len())).is_err() {
+                return Err(exhausted(tx, rule));
+            }
+            let value = value.to_vec();
+            tx.state.notes.set(&name, &value);
             Ok(())
         }
         _ => {
-            let value = render(rule, tx, context);
-            tx.client.meter().note(work::bytes(value.len()) + joining(tx, rule, table));
+            let value = render(rule, tx, context)?;
+            // The value is looked at twice, and copied twice.
+            let steps = work::bytes(4 * value.len()) + joining(tx, rule, table);
+            if tx.client.meter().spend(steps).is_err() {
+                return Err(exhausted(tx, rule));
+            }
             let value = checked(tx, rule, value)?;
             let sets = match rule.action {
                 RuleAction::Set => true,
@@ -261,14 +270,20 @@ fn joining(tx: &Transaction<'_>, rule: &HeaderRule, table: HeaderTable) -> u64 {
 }
 
 /// Returns the rule's value for this request.
+///
+/// # Errors
+/// 500, where the value is too long or takes too much work.
 fn render<'r>(
     rule: &'r HeaderRule,
     tx: &mut Transaction<'_>,
     context: &mut dyn EvaluationContext,
-) -> Cow<'r, [u8]> {
-    match &rule.value {
+) -> Result<Cow<'r, [u8]>, Status> {
+    Ok(match &rule.value {
         RuleValue::Constant(value) => Cow::Borrowed(value),
-        RuleValue::Parts(parts) => Cow::Owned(format::render(parts, tx, context)),
+        RuleValue::Parts(parts) => {
+            let value = format::render(parts, tx, context);
+            Cow::Owned(value.map_err(|error| given_up(tx, rule, error))?)
+        }
         RuleValue::Expression(expression) => {
             match expression.render(tx, context, &mut Captures::default()) {
                 Ok(value) => Cow::Owned(value),
@@ -278,7 +293,7 @@ fn render<'r>(
                 }
             }
         }
-    }
+    })
 }
 
 /// Returns a name and value that can be sent. As in Apache, others are answered with 500; a folded
@@ -363,24 +378,48 @@ fn echo(
     rule: &HeaderRule,
     pattern: &crate::pattern::Pattern,
 ) -> Result<(), Status> {
-    let found: Result<Vec<_>, _> = tx
-        .request_fields()
-        .iter()
-        .filter_map(|(name, value)| match pattern.is_match(name, tx.client.meter()) {
-            Ok(matches) => matches.then(|| Ok((name.to_vec(), value.to_vec()))),
-            Err(exhausted) => Some(Err(exhausted)),
-        })
-        .collect();
-    let mut lines = Fields::new();
-    for (name, value) in found.map_err(|_| exhausted(tx, rule))? {
-        append(&mut lines, &name, &value);
+    match echoed(tx, pattern) {
+        Ok(lines) => {
+            lines.iter().for_each(|(name, value)| tx.state.fields.push(name, value));
+            Ok(())
+        }
+        Err(error) => Err(given_up(tx, rule, error)),
     }
-    lines.iter().for_each(|(name, value)| tx.state.fields.push(name, value));
-    Ok(())
 }
 
-/// Logs a regular expression that took too many steps, and returns 500.
+/// Returns the request's fields whose names match.
+fn echoed(tx: &Transaction<'_>, pattern: &crate::pattern::Pattern) -> Result<Fields, TextError> {
+    let meter = tx.client.meter();
+    let mut lines = Fields::new();
+    for (name, value) in tx.request_fields().iter() {
+        if !pattern.is_match(name, meter)? {
+            continue;
+        }
+        if lines.length() + name.len() + value.len() > LONGEST_HEAD {
+            return Err(TextError::TooLong);
+        }
+        // The line of that name so far is copied twice.
+        meter.spend(2 * work::comparing(lines.len(), name))?;
+        let before = lines.value(name).map_or(0, <[u8]>::len);
+        meter.spend(1 + work::bytes(2 * (before + value.len())))?;
+        append(&mut lines, name, value);
+    }
+    Ok(lines)
+}
+
+/// Logs that the work for a rule is too much, and returns 500.
 fn exhausted(tx: &mut Transaction<'_>, rule: &HeaderRule) -> Status {
     tx.complain(Some(&rule.place), "the regular expression takes too many steps on this value");
     Status::INTERNAL_SERVER_ERROR
+}
+
+/// Logs why a value was given up, and returns 500.
+fn given_up(tx: &mut Transaction<'_>, rule: &HeaderRule, error: TextError) -> Status {
+    match error {
+        TextError::Exhausted => exhausted(tx, rule),
+        TextError::TooLong => {
+            tx.complain(Some(&rule.place), "the value becomes longer than a field may be");
+            Status::INTERNAL_SERVER_ERROR
+        }
+    }
 }

@@ -50,6 +50,7 @@ pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), 
         line.extend_from_slice(b"; SameSite=");
         line.extend_from_slice(policy);
     }
+    transaction.client.meter().spend(work::bytes(2 * line.len()))?;
     if !can_be_sent(&line) {
         return Err(RewriteError::BadCookie);
     }

@@ -1,6 +1,7 @@
 //! The values that strings are expanded from, and the errors of an evaluation.
 
 use super::look_ahead::LookAhead;
+use crate::metered_text::TextError;
 use crate::pattern::Captures;
 use crate::transaction::{NoVariableRoom, Transaction};
 use crate::work::Exhausted;
@@ -36,6 +37,15 @@ pub(super) enum RewriteError {
 impl From<Exhausted> for RewriteError {
     fn from(_: Exhausted) -> RewriteError {
         RewriteError::Exhausted
+    }
+}
+
+impl From<TextError> for RewriteError {
+    fn from(error: TextError) -> RewriteError {
+        match error {
+            TextError::TooLong => RewriteError::TooLong,
+            TextError::Exhausted => RewriteError::Exhausted,
+        }
     }
 }
 

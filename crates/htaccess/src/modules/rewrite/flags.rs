@@ -21,11 +21,13 @@ fn one(key: &[u8], value: &[u8], effects: &mut Effects) -> Result<(), String> {
         effects.switches = effects.switches.with(switch);
     }
     match name.as_slice() {
-        b"b" | b"backrefescaping" if !value.is_empty() => effects.escape.only = Some(value.into()),
+        b"b" | b"backrefescaping" if !value.is_empty() => {
+            effects.escape.only = Some(distinct(value))
+        }
         b"bne" if value.is_empty() => {
             return Err("flag 'BNE' wants a list of characters (i.e. [BNE=...])".into());
         }
-        b"bne" => effects.escape.never = value.into(),
+        b"bne" => effects.escape.never = distinct(value),
         b"bnp" | b"backrefernoplus" => effects.escape.no_plus = true,
         b"bctls" => effects.escape.controls = true,
         b"co" | b"cookie" => effects.cookies.push(Template::new(value)?),
@@ -96,6 +98,14 @@ fn redirect(value: &[u8], effects: &mut Effects) -> Result<(), String> {
     }
     effects.status = status;
     Ok(())
+}
+
+/// Returns each byte of a list once: every byte of a capture is looked for in it.
+fn distinct(list: &[u8]) -> Box<[u8]> {
+    let mut list = list.to_vec();
+    list.sort_unstable();
+    list.dedup();
+    list.into()
 }
 
 #[cfg(test)]

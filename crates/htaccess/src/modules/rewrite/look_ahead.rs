@@ -10,6 +10,7 @@ use crate::modules::rewrite;
 use crate::subrequest::{lookup_file, may_ask};
 use crate::transaction::Transaction;
 use crate::variables::ServerVariable;
+use crate::work;
 
 /// The results of sub-requests for the subject of a rule, where its strings ask for them.
 #[derive(Debug, Default)]
@@ -66,10 +67,14 @@ impl LookAhead {
             return Cow::Borrowed(b"");
         };
         Cow::Borrowed(match variable {
-            RewriteVariable::Environment(name) => match found.env.value(name) {
-                Some(value) => value,
-                None => return context.host().variable(name).unwrap_or_default().into(),
-            },
+            RewriteVariable::Environment(name) => {
+                let meter = expansion.transaction.client.meter();
+                meter.note(work::comparing(found.env.len(), name));
+                match found.env.value(name) {
+                    Some(value) => value,
+                    None => return context.host().variable(name).unwrap_or_default().into(),
+                }
+            }
             RewriteVariable::Server(ServerVariable::Filename) => &found.filename,
             RewriteVariable::Server(ServerVariable::Uri) => &found.uri,
             RewriteVariable::Server(ServerVariable::RemoteUser) => {

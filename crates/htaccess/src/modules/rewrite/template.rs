@@ -7,6 +7,8 @@ use super::expansion::{Expansion, RewriteError};
 use super::variables::RewriteVariable;
 use crate::escape;
 use crate::evaluation_context::EvaluationContext;
+use crate::metered_text::{LONGEST_VALUE, MeteredText, TextError};
+use crate::work;
 
 /// A string to be expanded, in its parts.
 #[derive(Debug)]
@@ -41,11 +43,6 @@ pub(super) struct Escape {
     /// `BCTLS`: control bytes and the space only, besides those of `B=`.
     pub controls: bool,
 }
-
-/// The longest expansion in bytes; a longer one is answered with 500. Far above the 16 KiB that a
-/// rewritten path may have. It keeps variables that are appended to themselves, round after round,
-/// from filling the memory.
-const LONGEST: usize = 64 * 1024;
 
 /// The depth to which maps and look-aheads may be nested. A deeper one is a mistake.
 const DEEPEST: usize = 16;
@@ -161,39 +158,38 @@ impl Template {
         escape: Option<&Escape>,
         last: bool,
     ) -> Result<(Vec<u8>, bool), RewriteError> {
-        let mut out = Vec::new();
+        let meter = expansion.transaction.client.meter();
+        let mut out = MeteredText::new(LONGEST_VALUE, meter);
         let mut unsafe_question = None;
         for part in &self.parts {
-            let start = out.len();
+            let start = out.bytes().len();
             match part {
-                TemplatePart::Literal { text, .. } => out.extend_from_slice(text),
+                TemplatePart::Literal { text, .. } => out.push(text)?,
                 TemplatePart::Variable(variable) => {
-                    out.extend_from_slice(&variable.value(expansion, context))
+                    meter.spend(work::RULE)?;
+                    out.push(&variable.value(expansion, context))?;
                 }
                 TemplatePart::OfRule(group) => {
-                    captured(expansion.rule.group(*group), escape, &mut out)
+                    captured(expansion.rule.group(*group), escape, &mut out)?;
                 }
                 TemplatePart::OfCondition(group) => {
-                    captured(expansion.condition.group(*group), escape, &mut out)
+                    captured(expansion.condition.group(*group), escape, &mut out)?;
                 }
                 TemplatePart::Map(default) => {
                     let (text, _) = default.substitute(expansion, context, escape, last)?;
-                    out.extend_from_slice(&text);
+                    out.push(&text)?;
                 }
-            }
-            if out.len() > LONGEST {
-                return Err(RewriteError::TooLong);
             }
             let from_outside = match part {
                 TemplatePart::Literal { question: true, .. } => Some(false),
                 TemplatePart::Literal { .. } => None,
-                _ => out[start..].contains(&b'?').then_some(true),
+                _ => out.bytes()[start..].contains(&b'?').then_some(true),
             };
             if last || unsafe_question.is_none() {
                 unsafe_question = from_outside.or(unsafe_question);
             }
         }
-        Ok((out, unsafe_question == Some(true)))
+        Ok((out.into_bytes(), unsafe_question == Some(true)))
     }
 }
 
@@ -334,23 +330,35 @@ fn literal(parts: &mut Vec<TemplatePart>, text: &[u8], plain: bool) {
     }
 }
 
-fn captured(group: &[u8], escape: Option<&Escape>, out: &mut Vec<u8>) {
-    let Some(escape) = escape else {
-        out.extend_from_slice(group);
-        return;
-    };
-    for &byte in group {
-        let named = escape.only.as_ref().map(|only| only.contains(&byte));
-        let wanted = if escape.controls {
+/// Appends a capture, escaped as the rule's flags demand.
+fn captured(
+    group: &[u8],
+    escape: Option<&Escape>,
+    out: &mut MeteredText<'_>,
+) -> Result<(), TextError> {
+    match escape {
+        None => out.push(group),
+        Some(escape) => out.push_with(group, |group, out| escape.push(group, out)),
+    }
+}
+
+impl Escape {
+    fn push(&self, group: &[u8], out: &mut Vec<u8>) {
+        group.iter().for_each(|&byte| self.push_byte(byte, out));
+    }
+
+    fn push_byte(&self, byte: u8, out: &mut Vec<u8>) {
+        let named = self.only.as_ref().map(|only| only.contains(&byte));
+        let wanted = if self.controls {
             byte <= b' ' || byte == 0x7f || named == Some(true)
         } else {
             named.unwrap_or(true)
         };
         match byte {
-            _ if !wanted || escape.never.contains(&byte) => out.push(byte),
+            _ if !wanted || self.never.contains(&byte) => out.push(byte),
             b'_' => out.push(byte),
             byte if byte.is_ascii_alphanumeric() => out.push(byte),
-            b' ' if !escape.no_plus => out.push(b'+'),
+            b' ' if !self.no_plus => out.push(b'+'),
             _ => escape::push_byte(byte, out),
         }
     }

@@ -6,8 +6,9 @@ use howdah_http::Status;
 
 use super::list::{Attribute, AttributeTest, RuleRun, SetEnvIfList, SetEnvIfRule};
 use crate::evaluation_context::EvaluationContext;
+use crate::metered_text::{LONGEST_VALUE, MeteredText, TextError};
 use crate::modules::setenvif;
-use crate::pattern::{Candidates, Captures};
+use crate::pattern::{Candidates, Captures, substitute};
 use crate::trace::TraceEvent;
 use crate::transaction::Transaction;
 use crate::variables::field_value;
@@ -42,9 +43,6 @@ struct SetEnvIfPass<'p, 'r> {
     captures: Captures,
     candidates: Candidates,
 }
-
-/// Values from this length on are refused (`AP_PREGSUB_MAXLEN`).
-const LONGEST: usize = 64 << 10;
 
 impl SetEnvIfPass<'_, '_> {
     fn list(&mut self, list: &SetEnvIfList) -> Result<(), Status> {
@@ -98,6 +96,10 @@ impl SetEnvIfPass<'_, '_> {
                 }
             }
             AttributeTest::Expression(expression) => {
+                // The value is copied before and after.
+                if meter.spend(2 * work::bytes(self.value.len())).is_err() {
+                    return self.give_up(rule);
+                }
                 self.captures.begin(&self.value);
                 match expression.holds(self.tx, self.context, &mut self.captures) {
                     Ok(holds) => {
@@ -123,14 +125,17 @@ impl SetEnvIfPass<'_, '_> {
             }
             let value = match &variable.value {
                 Some(value) if expands && value.iter().any(|byte| b"$\\".contains(byte)) => {
-                    Some(Cow::Owned(self.expanded(value)))
+                    match self.expanded(value) {
+                        Ok(value) => Some(Cow::Owned(value)),
+                        Err(TextError::Exhausted) => return self.give_up(rule),
+                        Err(TextError::TooLong) => {
+                            return self.fail(rule, "a variable's value is too long".to_owned());
+                        }
+                    }
                 }
                 Some(value) => Some(Cow::Borrowed(&**value)),
                 None => None,
             };
-            if value.as_ref().is_some_and(|value| value.len() >= LONGEST) {
-                return self.fail(rule, "a variable's value is too long".to_owned());
-            }
             if self.tx.is_traced() {
                 said.push(shown(&variable.name, value.as_deref()));
             }
@@ -148,23 +153,12 @@ impl SetEnvIfPass<'_, '_> {
         Ok(())
     }
 
-    /// Returns a value with its `$0` to `$9`; a backslash makes the next byte literal.
-    fn expanded(&self, value: &[u8]) -> Vec<u8> {
-        let mut expanded = Vec::with_capacity(value.len());
-        let mut rest = value;
-        loop {
-            rest = match rest {
-                [] => return expanded,
-                [b'$', digit @ b'0'..=b'9', rest @ ..] => {
-                    expanded.extend_from_slice(self.captures.group(usize::from(digit - b'0')));
-                    rest
-                }
-                [b'\\', byte, rest @ ..] | [byte, rest @ ..] => {
-                    expanded.push(*byte);
-                    rest
-                }
-            };
-        }
+    /// Returns a value with its `$0` to `$9`. As in Apache (`AP_PREGSUB_MAXLEN`), one of 64 KiB is
+    /// too long.
+    fn expanded(&self, value: &[u8]) -> Result<Vec<u8>, TextError> {
+        let mut expanded = MeteredText::new(LONGEST_VALUE - 1, self.tx.client.meter());
+        substitute(value, &self.captures, &mut expanded)?;
+        Ok(expanded.into_bytes())
     }
 
     fn give_up(&mut self, rule: &SetEnvIfRule) -> Result<(), Status> {
@@ -195,6 +189,7 @@ fn value_of<'t>(tx: &'t Transaction<'_>, attribute: &Attribute, name: &'t [u8]) 
         Attribute::Fields(names) => {
             let fields = tx.request_fields();
             let is_first = |at: usize, name: &[u8]| {
+                tx.client.meter().note(work::comparing(at, name));
                 !fields.iter().take(at).any(|(earlier, _)| earlier.eq_ignore_ascii_case(name))
             };
             let matching = fields.iter().enumerate().filter(|(at, (name, _))| {

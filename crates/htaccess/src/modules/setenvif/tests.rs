@@ -5,6 +5,7 @@ use crate::merge::Merge;
 use crate::testing::{Nowhere, request, settings, transaction, try_settings};
 use crate::trace::Trace;
 use crate::transaction::Transaction;
+use crate::work::WorkBudget;
 
 const FIELDS: &str = "Host: example.org
     User-Agent: Mozilla/5.0 (compatible; BadBot/2.1)
@@ -171,6 +172,41 @@ fn what_tries_too_much_is_answered_with_500() {
             "{what}"
         );
     });
+}
+
+/// Values that contain a long one thousands of times.
+#[test]
+fn a_value_that_becomes_too_long_is_never_put_together() {
+    let rules = format!("SetEnvIf X-Long ^.*$ B={}", "$0".repeat(4_000));
+    let config = settings(&rules).setenvif.unwrap();
+    for (length, most) in [(10, 9_000), (16, 15_000), (17, 9_000), (10_000, 7_000)] {
+        let request = request("/", &format!("X-Long: {}", "x".repeat(length)));
+        let budget = WorkBudget::new(1_000_000);
+        let mut tx = transaction(&request);
+        tx.client = tx.client.within(&budget);
+        let answer = header_parser(&mut tx, &config, &mut Nowhere::default());
+        assert_eq!(answer.is_ok(), 4_000 * length < 64 << 10, "{length}");
+        assert!(budget.used() < most, "{length}: {}", budget.used());
+        if answer.is_err() {
+            let (place, what) = &tx.state.complaints[0];
+            assert!(place.is_some() && what.contains("too long"), "{what}");
+        } else {
+            assert_eq!(tx.variable(b"B").unwrap().len(), 4_000 * length);
+            assert!(budget.used() > 4_000, "{}", budget.used());
+        }
+    }
+}
+
+#[test]
+fn values_are_copied_for_expressions_at_a_price() {
+    let rules = format!("SetEnvIf X-Long x A\n{}", "SetEnvIfExpr true B\n".repeat(1_000));
+    let config = settings(&rules).setenvif.unwrap();
+    let request = request("/", &format!("X-Long: {}", "x".repeat(8_000)));
+    let budget = WorkBudget::new(50_000_000);
+    let mut tx = transaction(&request);
+    tx.client = tx.client.within(&budget);
+    header_parser(&mut tx, &config, &mut Nowhere::default()).unwrap();
+    assert!(budget.used() > 1_000 * 2 * 8_000 / 16, "{}", budget.used());
 }
 
 #[test]

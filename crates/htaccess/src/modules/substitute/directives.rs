@@ -7,9 +7,11 @@ use crate::directive::{
     Apply, Arguments, Directive, DirectiveCall, DirectiveResult, Overrides, Support,
 };
 use crate::merge::{SharedConfig, edit};
+use crate::metered_text::MeteredText;
 use crate::mistake::Complaint;
 use crate::modules::substitute;
 use crate::pattern::{Captures, Pattern, substitute as substitute_captures};
+use crate::work::Meter;
 
 /// `Substitute s/find/replacement/flags`, with any delimiter.
 fn substitute(
@@ -67,9 +69,10 @@ fn replacement_of(find: &SearchTerm, text: &[u8]) -> Replacement {
         SearchTerm::Text { .. } => Replacement::Constant(text.into()),
         SearchTerm::Regex(_) if has_groups => Replacement::Template(text.into()),
         SearchTerm::Regex(_) => {
-            let mut plain = Vec::new();
-            substitute_captures(text, &Captures::default(), &mut plain);
-            Replacement::Constant(plain.into())
+            let mut plain = MeteredText::new(text.len(), Meter::unlimited());
+            substitute_captures(text, &Captures::default(), &mut plain)
+                .expect("without captures, a replacement does not become longer");
+            Replacement::Constant(plain.into_bytes().into())
         }
     }
 }

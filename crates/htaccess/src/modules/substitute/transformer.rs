@@ -6,6 +6,7 @@ use std::sync::Arc;
 use memchr::{memchr, memmem};
 
 use super::{LONGEST_LINE, LONGEST_OF_ALL, Replacement, SearchTerm, Substitution};
+use crate::metered_text::{MeteredText, TextError};
 use crate::modules::substitute;
 use crate::pattern::{Captures, Pattern, substitute};
 use crate::transform::{OUTPUT, Transform, TransformError};
@@ -119,7 +120,12 @@ impl Transformer {
             cuts.push(changed.len());
             match &substitution.replacement {
                 Replacement::Constant(text) => changed.extend_from_slice(text),
-                Replacement::Template(text) => substitute(text, &self.captures, &mut changed),
+                Replacement::Template(text) => {
+                    let longest = self.longest.saturating_sub(next.length);
+                    let mut longer = MeteredText::after(changed, longest, self.work.meter());
+                    substitute(text, &self.captures, &mut longer).map_err(given_up)?;
+                    changed = longer.into_bytes();
+                }
             }
             cuts.push(changed.len());
             if next.length + changed.len() > self.longest {
@@ -221,6 +227,13 @@ impl Transform for Transformer {
 
     fn memory(&self) -> usize {
         OUTPUT.max(self.waiting.capacity())
+    }
+}
+
+fn given_up(error: TextError) -> TransformError {
+    match error {
+        TextError::TooLong => TOO_LONG,
+        TextError::Exhausted => EXHAUSTED,
     }
 }
 

@@ -154,3 +154,56 @@ fn a_deep_path_is_work_before_its_folders_are_looked_at() {
         }
     }
 }
+
+/// Each of these makes a text of a long value, many times. The budget is that of an event loop.
+#[test]
+fn a_text_that_becomes_too_long_is_answered_with_500_and_its_place() {
+    let variable = "%{reqenv:A}".repeat(700);
+    let captures = "$1".repeat(3_900);
+    let query = "%{QUERY_STRING}".repeat(500);
+    let taken = "%{QUERY_STRING} =~ /(.*)/";
+    let rows: [(&str, String, Option<u32>); 12] = [
+        (
+            "If",
+            format!("<If \"{taken} && '{captures}' == 'x'\">\nRequire all denied\n</If>"),
+            Some(2),
+        ),
+        ("If", format!("<If \"-n '{query}'\">\nRequire all denied\n</If>"), Some(2)),
+        ("Require expr", format!("Require expr \"-n '{variable}'\""), Some(2)),
+        ("SetEnvIfExpr", format!("SetEnvIfExpr \"-n '{variable}'\" B"), Some(2)),
+        ("SetEnvIf", format!("SetEnvIf A ^.*$ B={}", "$0".repeat(4_000)), Some(2)),
+        (
+            "RewriteCond expr",
+            format!("RewriteEngine On\nRewriteCond expr \"-n '{variable}'\"\nRewriteRule ^ - [F]"),
+            Some(3),
+        ),
+        (
+            "RewriteCond",
+            format!("RewriteEngine On\nRewriteCond {} x\nRewriteRule ^ -", "%{ENV:A}".repeat(900)),
+            Some(4),
+        ),
+        ("AuthName", format!("AuthType Basic\nAuthName \"{variable}\"\nRequire valid-user"), None),
+        ("RequestHeader", format!("RequestHeader set X \"{}\"", "%{A}e".repeat(1_600)), Some(2)),
+        (
+            "RequestHeader edit",
+            format!("RequestHeader set X %{{A}}e\nRequestHeader edit X ^(.*)$ {captures}"),
+            Some(3),
+        ),
+        ("SetHandler", format!("SetHandler \"{variable}\""), Some(2)),
+        ("ErrorDocument", format!("ErrorDocument 404 \"{variable}\"\nRedirect 404 /"), None),
+    ];
+    let target = format!("/x.txt?{}", "q".repeat(200));
+    for (what, text, line) in rows {
+        let text = format!("SetEnvIf User-Agent (.*) A={}\n{text}\n", "$0".repeat(1_500));
+        let mut tree = Tree::new("index.php x.txt", &[("", &text)]);
+        let (resolved, _) = within(&mut tree, &target, 200_000);
+        let shown = shown(&resolved);
+        assert!(shown == "exhausted" || shown == "500", "{what}: {shown}");
+        let ruled = resolved.ruled.unwrap();
+        let (place, message) = ruled.state.complaints.last().unwrap();
+        assert_eq!(place.as_ref().map(|place| place.line), line, "{what}: {message}");
+        let is_named =
+            ["64 KiB", "too long", "longer than"].iter().any(|part| message.contains(part));
+        assert!(is_named, "{what}: {message}");
+    }
+}

@@ -3,11 +3,13 @@
 use howdah_http::Status;
 
 use super::super::rule::HeaderRule;
-use super::{HeaderTable, checked, exhausted, render};
+use super::{HeaderTable, checked, exhausted, given_up, render};
 use crate::evaluation_context::EvaluationContext;
+use crate::fields::LONGEST_HEAD;
+use crate::metered_text::{LONGEST_VALUE, MeteredText, TextError};
 use crate::pattern::{Captures, Pattern, substitute};
 use crate::transaction::Transaction;
-use crate::work::{Exhausted, Meter};
+use crate::work::{self, Meter};
 use std::borrow::Cow;
 
 /// Changes the value of each line of the field.
@@ -22,17 +24,27 @@ pub(super) fn edit(
     pattern: &Pattern,
     every: bool,
 ) -> Result<(), Status> {
+    let held: usize = table.read(tx).values(&rule.name).map(|value| 1 + value.len()).sum();
+    if tx.client.meter().spend(work::bytes(2 * held)).is_err() {
+        return Err(exhausted(tx, rule));
+    }
     let is_media_type = table.holds_media_type(rule);
     let media_type = tx.state.content_type.as_ref().filter(|_| is_media_type).cloned();
     let old: Vec<Vec<u8>> = table.read(tx).values(&rule.name).map(<[u8]>::to_vec).collect();
     if old.is_empty() && media_type.is_none() {
         return Ok(());
     }
-    let replacement = render(rule, tx, context).into_owned();
+    let replacement = render(rule, tx, context)?.into_owned();
     let meter = tx.client.meter();
+    let mut length = 0;
     let mut edited = |value: &[u8]| {
-        let value =
-            replace(pattern, value, &replacement, every, meter).map_err(|_| exhausted(tx, rule))?;
+        let value = replace(pattern, value, &replacement, every, meter)
+            .map_err(|error| given_up(tx, rule, error))?;
+        length += value.len();
+        if length > LONGEST_HEAD {
+            return Err(given_up(tx, rule, TextError::TooLong));
+        }
+        meter.note(work::bytes(2 * value.len()));
         checked(tx, rule, Cow::Owned(value)).map(Cow::into_owned)
     };
     let media_type = media_type.map(|value| edited(&value)).transpose()?;
@@ -50,43 +62,43 @@ pub(super) fn edit(
 
 /// Returns `value` with the first match replaced, or each one. `^` matches again after a match,
 /// since Apache matches the rest as a new subject.
+///
+/// # Errors
+/// The value becomes longer by 64 KiB, or the work is too much.
 fn replace(
     pattern: &Pattern,
     value: &[u8],
     replacement: &[u8],
     every: bool,
     meter: Meter<'_>,
-) -> Result<Vec<u8>, Exhausted> {
-    let mut out = Vec::new();
+) -> Result<Vec<u8>, TextError> {
+    let mut out = MeteredText::new(value.len() + LONGEST_VALUE, meter);
     let mut rest = value;
     let mut captures = Captures::default();
     for _ in 0..MOST_REPLACEMENTS {
-        if out.len() > LONGEST || !pattern.captures(rest, &mut captures, meter)? {
+        if out.bytes().len() > LONGEST_VALUE || !pattern.captures(rest, &mut captures, meter)? {
             break;
         }
         let (start, end) = captures.span();
-        meter.spend((rest.len() + replacement.len()) as u64 / 16)?;
-        out.extend_from_slice(&rest[..start]);
-        substitute(replacement, &captures, &mut out);
+        meter.spend(work::bytes(rest.len()))?;
+        out.push(&rest[..start])?;
+        substitute(replacement, &captures, &mut out)?;
         rest = &rest[end..];
         if !every || rest.is_empty() {
             break;
         }
         // Apache would find an empty match at the same place for ever.
         if start == end {
-            out.push(rest[0]);
+            out.push(&rest[..1])?;
             rest = &rest[1..];
         }
     }
-    out.extend_from_slice(rest);
-    Ok(out)
+    out.push(rest)?;
+    Ok(out.into_bytes())
 }
 
 /// The matches that are replaced in one value at most. Further ones stay as they are.
 const MOST_REPLACEMENTS: usize = 1000;
-
-/// A value longer than this is not edited further.
-const LONGEST: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {

@@ -54,7 +54,9 @@ impl RewriteRun<'_, '_> {
         captures: bool,
     ) -> Result<bool, RewriteError> {
         if let ConditionTest::Expression(_) = condition.test {
-            return Ok(self.expression(condition));
+            let holds = self.expression(condition);
+            self.charge(0)?;
+            return Ok(holds);
         }
         self.look_ahead(&condition.subject);
         let is_traced = self.transaction.is_traced();
@@ -135,6 +137,10 @@ impl RewriteRun<'_, '_> {
             std::mem::swap(&mut self.spare, &mut self.by_condition);
         }
         let holds = passes != condition.negated;
+        if self.transaction.client.meter().is_exhausted() {
+            // The evaluation ends here.
+            self.transaction.complain(Some(&condition.place), "");
+        }
         let text = result.err().unwrap_or_default();
         trace::condition(self.transaction, condition, text.as_bytes(), &self.by_condition, holds);
         holds

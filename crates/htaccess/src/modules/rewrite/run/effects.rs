@@ -10,6 +10,7 @@ use crate::modules::rewrite::rule::{RewriteRule, Switches};
 use crate::modules::rewrite::template::Template;
 use crate::modules::rewrite::url;
 use crate::modules::rewrite::variables::qualify;
+use crate::work;
 
 impl RewriteRun<'_, '_> {
     /// Returns the substitution's result; `None` where its query would begin at a `?` that came
@@ -166,6 +167,8 @@ impl RewriteRun<'_, '_> {
             return;
         }
         let mut vary = self.transaction.state.fields.value(b"Vary").unwrap_or_default().to_vec();
+        let looked_through = work::bytes(vary.len()) * (1 + names.len() as u64);
+        self.transaction.client.meter().note(looked_through);
         for name in names {
             let mut there = vary.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
             if there.any(|there| there.eq_ignore_ascii_case(name)) {

@@ -149,7 +149,10 @@ fn every_try_of_a_rule_takes_its_part_of_the_work() {
             let outcome = fixup(&mut tx, config, &mut Nowhere::default());
             assert_eq!(outcome, RewriteOutcome::Status(Status::INTERNAL_SERVER_ERROR), "{steps}");
             assert_eq!(budget.is_exhausted(), steps < 10_000_000, "{} used", budget.used());
-            assert_eq!(budget.meter().blamed().is_some(), budget.is_exhausted());
+            assert_eq!(
+                budget.meter().failure().is_some_and(|(place, _)| place.is_some()),
+                budget.is_exhausted()
+            );
             tx.state.complaints.pop().map(|(_, what)| what).unwrap_or_default()
         };
         let within = complaint(10_000_000);
@@ -171,4 +174,56 @@ fn only_alternatives_are_tested_at_once() {
         (&format!("{none}{rule}"), "/x", "declined"),
         (&format!("{none}{rule}"), "/y", "403"),
     ]);
+}
+
+/// Templates that contain a long variable hundreds of times, and conditions that copy captures.
+#[test]
+fn an_expansion_that_becomes_too_long_is_never_put_together() {
+    let variables = "%{ENV:A}".repeat(900);
+    let captures = "%1".repeat(3_900);
+    let taken = "RewriteCond %{ENV:A} (.*)\n";
+    for (rules, line) in [
+        (format!("RewriteRule ^ - [E=B:{variables}]"), 2),
+        (format!("RewriteCond {variables} x\nRewriteRule ^ -"), 3),
+        (format!("RewriteRule ^ /{variables}"), 2),
+        (format!("{taken}RewriteRule ^ /{captures} [B]"), 3),
+        (format!("{taken}RewriteRule ^ - [CO=a:{captures}:b]"), 3),
+        (format!("RewriteCond expr \"-n '{}'\"\nRewriteRule ^ -", "%{reqenv:A}".repeat(700)), 2),
+    ] {
+        let settings = settings(&format!("RewriteEngine On\n{rules}"));
+        let request = request("/x", "");
+        let budget = WorkBudget::new(200_000);
+        let mut tx = transaction(&request);
+        tx.client = tx.client.within(&budget);
+        tx.state.env.push(b"A", &[b'/'; 10_000]);
+        let config = settings.rewrite.as_deref().unwrap();
+        let outcome = fixup(&mut tx, config, &mut Nowhere::default());
+        let rules = &rules[..40];
+        assert_eq!(outcome, RewriteOutcome::Status(Status::INTERNAL_SERVER_ERROR), "{rules}");
+        let told = budget.meter().failure().or_else(|| tx.state.complaints.pop());
+        let (place, message) = told.expect(rules);
+        assert_eq!(place.map(|place| place.line), Some(line), "{rules}");
+        assert!(message.contains("64 KiB"), "{rules}: {message}");
+        assert!(!budget.is_exhausted() || budget.is_refused(), "{rules}");
+    }
+}
+
+/// A step for each part of a string, and more by its length.
+#[test]
+fn the_parts_of_an_expansion_cost_steps() {
+    for (rule, least) in [
+        ("RewriteRule ^ - [E=B:x%{ENV:A}%{ENV:A}]", 2 * 10_000 / 16),
+        ("RewriteRule ^(.*)$ - [E=B:$1$1$1$1$1$1$1$1$1$1$1$1$1$1$1$1]", 16),
+        ("RewriteCond x%{REMOTE_ADDR}%{REMOTE_ADDR}%{REMOTE_ADDR} y\nRewriteRule ^ -", 3 * 8),
+        ("RewriteCond %{ENV:A} (.*)\nRewriteRule ^ - [E=B:x%1]", 2 * 10_000 / 16),
+    ] {
+        let settings = settings(&format!("RewriteEngine On\n{rule}"));
+        let request = request("/", "");
+        let budget = WorkBudget::new(1_000_000);
+        let mut tx = transaction(&request);
+        tx.client = tx.client.within(&budget);
+        tx.state.env.push(b"A", &[b'a'; 10_000]);
+        fixup(&mut tx, settings.rewrite.as_deref().unwrap(), &mut Nowhere::default());
+        assert!(budget.used() >= least, "{rule}: {}", budget.used());
+    }
 }

@@ -119,6 +119,33 @@ fn folders_below_come_first() {
     }
 }
 
+/// A replacement of thousands of captures of a whole line would be gigabytes.
+#[test]
+fn a_replacement_that_becomes_too_long_is_never_put_together() {
+    let line = vec![b'x'; 900_000];
+    let mut matching = 0;
+    for (times, expected) in [(0, Ok(())), (1, Ok(())), (2, Err(TOO_LONG)), (3_900, Err(TOO_LONG))]
+    {
+        let captures = if times == 0 {
+            "$2".to_owned()
+        } else {
+            "$1".repeat(times)
+        };
+        let directive = format!("Substitute s/(.*)/{captures}/");
+        let config = settings(&directive).substitute.unwrap();
+        let mut transformer = Transformer::new(config);
+        let mut out = Vec::new();
+        transformer.push(&line, &mut out).unwrap();
+        let before = transformer.work.used();
+        assert_eq!(transformer.finish(&mut out), expected, "{times}");
+        let copied = (transformer.work.used() - before) * 16;
+        match times {
+            0 => matching = copied,
+            _ => assert!((890_000..1_800_000).contains(&(copied - matching)), "{copied} bytes"),
+        }
+    }
+}
+
 #[test]
 fn lengths_have_units() {
     for (length, bytes) in [
