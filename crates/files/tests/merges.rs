@@ -6,8 +6,8 @@ mod support;
 use std::sync::Arc;
 
 use howdah_config::Config;
-use howdah_files::{DirectiveCache, FileStore, StoreLimits, Voided};
-use howdah_site::{DocumentHost, DocumentLook, Sites};
+use howdah_files::{DirectiveCache, FileStore, StoreLimits, VoidReasons};
+use howdah_site::{DocumentLook, SiteHost, Sites};
 use howdah_sys::open::Lookup;
 use support::{Counter, Folder};
 
@@ -37,15 +37,15 @@ fn an_event_loop_merges_a_bounded_part_of_deep_folders() {
     store.tick(1000);
     let counter = Counter::with(&folder, "owner", StoreLimits::default());
     let path = counter.path(&file);
-    let mut look = |steps: u64| -> (Result<DocumentLook, Voided>, usize) {
+    let mut look = |steps: u64| -> (Result<DocumentLook, VoidReasons>, usize) {
         let bounds = (Lookup::Full, steps);
         let found =
             FileStore::bounded(&mut store, |store| store, bounds, |store| store.look(&path));
         (found, store.figures().copies)
     };
-    let too_much = Voided {
+    let too_much = VoidReasons {
         too_many_links: true,
-        ..Voided::default()
+        ..VoidReasons::default()
     };
     // A site that was costly a moment ago has no steps at all.
     let (found, copies) = look(0);
