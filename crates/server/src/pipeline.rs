@@ -280,7 +280,7 @@ async fn answer(
         let held = HeldVariables::of(&context.thread.shared, site, ruled.as_deref());
         let _held = match held {
             Ok(held) => held,
-            Err(no_room) => return (Some(without_room(context, no_room)), None),
+            Err(no_room) => return (without_room(context, no_room), None),
         };
         let is_script = access_log.is_some() && matches!(resolution, Resolution::Php(_));
         let rules = ruled.as_mut();
@@ -340,12 +340,12 @@ async fn answer(
 }
 
 /// Returns the response to a request for which directives have set more than there is room for. A
-/// page of the site's own would take as much.
+/// page of the site's own would take as much. `None`: the client is gone.
 #[cold]
-fn without_room(context: &RequestContext<'_, '_>, no_room: BudgetUsedUp) -> Response {
+fn without_room(context: &RequestContext<'_, '_>, no_room: BudgetUsedUp) -> Option<Response> {
     let error = RequestError::too_many_variables(context.situation(), no_room);
-    context.thread.report(&error);
-    Response::error(Status::SERVICE_UNAVAILABLE).with_retry_after()
+    let status = context.report(&error)?;
+    Some(Response::error(status).with_retry_after())
 }
 
 /// Returns the part of a script's output that the request asks for. Where there is no such part,
