@@ -21,11 +21,11 @@ fn nothing_changes_and_the_disk_is_not_asked() {
     std::thread::sleep(std::time::Duration::from_millis(30));
     let names = ["a/b/c.txt", "a/large.bin", "a/b", "none", "a/b/none", "no/such/folder"];
     let first: Vec<_> = names.map(|name| counter.get(name)).into();
-    let before = counter.store.figures();
+    let before = counter.findings();
     for _ in 0..100 {
         assert_eq!(names.map(|name| counter.get(name)).to_vec(), first);
     }
-    assert_eq!(counter.store.figures(), before);
+    assert_eq!(counter.findings(), before);
 }
 
 #[test]
@@ -330,9 +330,9 @@ fn watches_go_to_the_folders_that_are_used() {
     }
     counter.wait(1);
     counter.get("99/a.txt");
-    let before = counter.store.figures();
+    let before = counter.findings();
     counter.get("99/a.txt");
-    assert_eq!(counter.store.figures(), before, "the last one is watched");
+    assert_eq!(counter.findings(), before, "the last one is watched");
 }
 
 #[test]
