@@ -16,8 +16,8 @@ MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 MAN5 := $(DESTDIR)$(PREFIX)/share/man/man5
 
 .PHONY: help serve build release lab test lint fuzz-check doc unit loom address h2spec deny \
-	sanitize miri minimum mutants attacks chaos certificates test-applications test-php deb \
-	test-packages test-container install uninstall bench clean
+	sanitize miri minimum mutants mutants-fast mutants-check attacks chaos certificates \
+	test-applications test-php deb test-packages test-container install uninstall bench clean
 
 help:
 	@echo 'make serve     build and serve the demo at http://$(LISTEN) and https://$(LISTEN_HTTPS)'
@@ -32,6 +32,7 @@ help:
 	@echo 'make miri      the tests of the shared-memory protocol under Miri (nightly with miri)'
 	@echo 'make minimum   builds all of it with the oldest Rust of Cargo.toml, which rustup installs'
 	@echo 'make mutants   whether tests notice changes of the code; hours; MUTANTS="-f FILE" for one'
+	@echo 'make mutants-fast  the same for CRATE=php, built once; writes a list of those not noticed'
 	@echo 'make attacks   every attack of tests/attacks, on TLS, HTTP/2 and HTTP/3; root; ATTACK=fork'
 	@echo 'make chaos     visitors while processes die, hang and starve, ten minutes; CHAOS_SECONDS=60'
 	@echo 'make certificates  200 names get certificates from an authority for tests; needs Go'
@@ -130,8 +131,10 @@ h2spec: build
 
 deny: $(TOOLS)/bin/cargo-deny
 	$(TOOLS)/bin/cargo-deny check licenses bans sources
-	$(TOOLS)/bin/cargo-deny --config deny.toml --manifest-path fuzz/Cargo.toml \
-		check licenses bans sources
+	for folder in fuzz mutants; do \
+		$(TOOLS)/bin/cargo-deny --config deny.toml --manifest-path $$folder/Cargo.toml \
+			check licenses bans sources || exit 1; \
+	done
 
 # Memory errors in `ipc` and `sys`, which have the unsafe code. The address sanitizer works with the
 # stable toolchain. It has an allocator of its own, which gives nothing back when `malloc_trim` asks
@@ -176,6 +179,22 @@ mutants: $(TOOLS)/bin/cargo-mutants
 		--output $(TARGET)/mutants $(MUTANTS) || \
 		[ -s $(TARGET)/mutants/mutants.out/outcomes.json ]
 	scripts/summarize-mutants $(TARGET)/mutants/mutants.out >$(TARGET)/mutants/summary.md
+
+# The mutants of one crate, built once: the environment chooses one. Writes those that no test
+# notices to docs/developers/mutants/$(CRATE).txt. MUTANTS="--listed" tries these again, with new
+# tests; MUTANTS="src/queue.rs" takes the mutants with that text. See docs/developers/mutants.md.
+CRATE ?=
+MUTANTS_TOOL := --locked --manifest-path mutants/Cargo.toml --target-dir $(TARGET)/mutants/tool
+mutants-fast:
+	@scripts/require-cargo
+	$(CARGO) run --quiet $(MUTANTS_TOOL) -- "$(CRATE)" $(MUTANTS)
+
+# The program of `make mutants-fast` itself. Not part of `make test`, as nothing else needs it.
+mutants-check:
+	@scripts/require-cargo
+	$(CARGO) fmt --check --manifest-path mutants/Cargo.toml
+	$(CARGO) clippy $(MUTANTS_TOOL) --all-targets -- -D warnings
+	$(CARGO) test $(MUTANTS_TOOL)
 
 # Each attack of the catalogue for $ATTACK_SECONDS (8), after as long a measurement without it.
 # Writes the table in docs/security.md, then those on TLS, HTTP/2 and HTTP/3 with theirs. Needs

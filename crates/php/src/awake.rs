@@ -179,6 +179,16 @@ mod tests {
         assert_eq!(after(200_000, 100), ScriptLength::Middle);
         assert_eq!(after(600_000, 100), ScriptLength::Long);
         assert_eq!(after(20_000, 100), ScriptLength::Short);
+        for (took, length) in [
+            (99_999, ScriptLength::Short),
+            (100_000, ScriptLength::Middle),
+            (499_999, ScriptLength::Middle),
+            (500_000, ScriptLength::Long),
+        ] {
+            let awake = AwakeLimit::new(4);
+            awake.note(took, None);
+            assert_eq!(awake.script_length(), length, "{took} ns");
+        }
         assert_eq!(after(u32::MAX, 3), ScriptLength::Middle);
         assert_eq!(after(u32::MAX, 20), ScriptLength::Long);
     }

@@ -133,6 +133,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_zygote_hears_when_nobody_reads_its_messages_any_more() {
+        let (ours, theirs) = SeqPacket::pair().unwrap();
+        let (ours, end) = FrontSocket::of(ours);
+        let messages = ZygoteMessages::of(&ours, end).unwrap();
+        let heard = || theirs.receive_now(&mut [0; 16]).map(|received| received.length);
+        assert!(heard().is_err(), "nothing was sent");
+        drop(messages);
+        assert_eq!(heard().unwrap(), 0);
+        drop(ours);
+    }
+
+    #[tokio::test]
     async fn a_flood_of_messages_waits_in_the_socket() {
         let (ours, theirs) = SeqPacket::pair().unwrap();
         let (ours, end) = FrontSocket::of(ours);

@@ -221,6 +221,7 @@ mod tests {
         counters.count_end(0x100);
         counters.count_end(9);
         counters.count_end(0x8B); // SIGSEGV, with a core dump
+        counters.count_end(0x7E); // No system has this signal.
         let figures = RequestFigures {
             waited: 100_000,
             took: 100_001_000,
@@ -231,10 +232,29 @@ mod tests {
         let totals = PoolTotals::new(&words, &[]);
         assert_eq!((totals.of(PoolCounter::Requests), totals.of(PoolCounter::Exhausted)), (1, 1));
         assert_eq!((totals.of(PoolCounter::Recycled), totals.of(PoolCounter::Failed)), (1, 1));
-        assert_eq!(totals.deaths().collect::<Vec<_>>(), [(9, 1), (11, 1)]);
+        assert_eq!(totals.deaths().collect::<Vec<_>>(), [(9, 1), (11, 1), (64, 1)]);
         // 100 µs belongs to the bucket up to 100 µs, 100.001 ms to the one up to 250 ms.
         assert_eq!((totals.waited()[0], totals.took()[10]), (1, 1));
         assert_eq!(totals.took().last(), Some(&100_001));
-        assert_eq!(words.iter().filter(|word| **word > 0).count(), 10);
+        assert_eq!(words.iter().filter(|word| **word > 0).count(), 11);
+    }
+
+    #[test]
+    fn what_ends_with_a_zygote_is_counted_for_the_workers() {
+        let numbers = Arc::new(SharedNumbers::new(COUNTER_WORDS + STAFF_WORDS).unwrap());
+        let counters = PoolCounters {
+            all: Counters::new(Arc::clone(&numbers), 0),
+            lanes: Rc::new([]),
+            staff: Counters::new(Arc::clone(&numbers), COUNTER_WORDS),
+        };
+        counters.count_zygote(3);
+        counters.count_zygote(0);
+        counters.add_processor(5);
+        let words: Vec<u64> =
+            (0..COUNTER_WORDS + STAFF_WORDS).map(|word| numbers.load(word)).collect();
+        let (words, staff) = words.split_at(COUNTER_WORDS);
+        let totals = PoolTotals::new(words, staff);
+        assert_eq!((totals.of(PoolCounter::Zygotes), totals.ended_with_zygotes()), (2, 3));
+        assert_eq!(totals.processor(), 5);
     }
 }

@@ -262,6 +262,7 @@ mod tests {
         let small = [(20, 0); 2];
         assert_eq!(room(256, 0, &large, 160), 7, "16 are missing, all of them here");
         assert_eq!(room(256, 0, &large, 200), 7);
+        assert_eq!(room(256, 8, &large, 160), 7, "8 are missing");
         assert_eq!(room(256, 0, &small, 200), 1);
         let sum = MemorySum::of(figures(256, 15), footprint(&small), 200 * MIB, u64::MAX);
         assert!(sum.is_short, "{sum:?}");
@@ -322,6 +323,16 @@ mod tests {
         assert_eq!(footprint.per_worker(), 30 * MIB);
         footprint.note_need(50 * MIB);
         assert_eq!(footprint.per_worker(), 50 * MIB);
+    }
+
+    #[test]
+    fn memory_that_ran_out_was_too_little_for_each_script_that_ran() {
+        let sum = MemorySum {
+            per_worker: 10 * MIB,
+            room: 4,
+            ..MemorySum::default()
+        };
+        assert_eq!([2, 1, 0].map(|running| sum.need_of(running) / MIB), [25, 50, 50]);
     }
 
     #[test]

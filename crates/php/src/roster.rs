@@ -322,7 +322,8 @@ mod tests {
         assert_eq!(shown.requests, 10);
         assert!((20_000_000_000..=20_100_000_000).contains(&shown.processor), "{shown:?}");
         assert!((10_000_000_000..=10_100_000_000).contains(&shown.took), "{shown:?}");
-        assert!(shown.last_processor < Some(20_100_000), "{shown:?}");
+        let last = shown.last_processor.unwrap();
+        assert!((20_000_000..=20_100_000).contains(&last), "{shown:?}");
         let mut less = figures(3);
         roster.check_figures(0, &mut less, late);
         assert_eq!((less.requests, less.processor), (10, shown.processor), "they do not go down");
@@ -331,6 +332,35 @@ mod tests {
         let mut successor = figures(3);
         roster.check_figures(0, &mut successor, late);
         assert_eq!((successor.requests, successor.processor), (3, 3));
+    }
+
+    #[test]
+    fn a_wanted_worker_starts_until_it_has_settled_and_again_after_its_death() {
+        let mut roster = WorkerRoster::new(3, 2);
+        let starting = |roster: &mut WorkerRoster, has_settled: bool| {
+            roster.starting(|worker| {
+                assert_eq!(worker, 0, "the only one that lives");
+                has_settled
+            })
+        };
+        assert_eq!((roster.unborn(), starting(&mut roster, true)), (2, 2));
+        roster.started(0, 7);
+        assert_eq!((roster.unborn(), starting(&mut roster, false)), (1, 2));
+        assert_eq!(starting(&mut roster, true), 1);
+        assert_eq!(starting(&mut roster, false), 1, "it stays settled");
+        roster.died(0, 7);
+        assert_eq!((roster.unborn(), starting(&mut roster, true)), (2, 2));
+    }
+
+    #[test]
+    fn a_worker_that_died_in_its_sleep_has_not_rested() {
+        let mut roster = WorkerRoster::new(1, 1);
+        roster.started(0, 7);
+        let now = Instant::now();
+        roster.note_sleep(now, |_| (true, 0));
+        assert_eq!(roster.rested(now, Duration::ZERO), [0]);
+        roster.died(0, 7);
+        assert_eq!(roster.rested(now, Duration::ZERO), [0; 0]);
     }
 
     #[test]

@@ -240,6 +240,26 @@ mod tests {
     }
 
     #[test]
+    fn the_name_tells_what_the_number_of_workers_follows() {
+        let auto = Scaling::Auto {
+            start: 1,
+            idle_timeout: Duration::ZERO,
+            memory_share: 80,
+            memory: None,
+        };
+        for (scaling, name, depends_on_memory, least) in [
+            (Scaling::Static, "static", false, 0),
+            (DYNAMIC, "dynamic", false, 0),
+            (ON_DEMAND, "ondemand", false, 0),
+            (auto, "auto", true, 1),
+        ] {
+            assert_eq!(scaling.name(), name);
+            assert_eq!(scaling.depends_on_memory(), depends_on_memory, "{name}");
+            assert_eq!(scaling.least(), least, "{name}");
+        }
+    }
+
+    #[test]
     fn only_spare_workers_beyond_the_most_end_before_their_time() {
         for (scaling, demand, expected) in [
             (Scaling::Static, demand(0, 9, 0, 0), 0),

@@ -50,3 +50,24 @@ impl StrandedRequests {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_request_that_was_accepted_before_keeps_its_place() {
+        let stranded = StrandedRequests::new(1, &[]);
+        let new = QueuePlace::default();
+        let again = QueuePlace { since: Some(Instant::now()), ..new };
+        let first = stranded.join(new).unwrap();
+        assert_eq!(stranded.join(new).err(), Some(LaneFull));
+        let second = stranded.join(again).unwrap();
+        assert_eq!(stranded.count(), 2);
+        drop((first, second));
+        assert_eq!(stranded.count(), 0);
+        assert!(stranded.join(new).is_ok());
+    }
+}

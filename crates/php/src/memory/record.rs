@@ -58,7 +58,7 @@ mod tests {
     fn records_are_apart() {
         let numbers = Arc::new(SharedNumbers::new(2 * MemoryRecord::WORDS).unwrap());
         let [one, other] = [0, 1].map(|place| MemoryRecord::new(numbers.clone(), place));
-        let measured = MeasuredMemory { resting: 7, script: 0, settings: 9 };
+        let measured = MeasuredMemory { resting: 7, script: 8, settings: 9 };
         other.write(measured);
         assert_eq!((one.read(), other.read()), (None, Some(measured)));
         assert_eq!(MemoryRecord::new(numbers, 2).read(), None, "there is no such place");

@@ -190,9 +190,33 @@ mod tests {
         }
     }
 
+    /// Counts its looks.
+    #[derive(Debug, Default)]
+    struct CountedLooks(AtomicU64);
+
+    impl LimitProbe for CountedLooks {
+        fn smaller(&self) -> Option<MemoryFigures> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            None
+        }
+    }
+
+    #[test]
+    fn the_limits_are_not_looked_at_all_the_time() {
+        let (watch, probe) = (MemoryWatch::default(), Arc::new(CountedLooks::default()));
+        watch.probe_with(probe.clone());
+        let first = Instant::now() + Duration::from_secs(1);
+        for (after, looks) in [(0, 1), (PROBE - 1, 1), (PROBE, 2)] {
+            watch.cuts(first + Duration::from_nanos(after));
+            assert_eq!(probe.0.load(Ordering::Relaxed), looks, "{after} ns");
+        }
+    }
+
     #[test]
     fn a_limit_that_became_smaller_is_seen_between_two_figures() {
-        for (less, expected) in [(figures(50, 10), (1, 10)), (figures(90, 60), (0, 50))] {
+        for (less, expected) in
+            [(figures(50, 10), (1, 10)), (figures(90, 60), (0, 50)), (figures(90, 50), (0, 50))]
+        {
             let watch = MemoryWatch::default();
             watch.publish(figures(100, 50));
             watch.probe_with(Arc::new(OneReading(Mutex::new(Some(less)))));

@@ -83,3 +83,19 @@ impl UntoldOutput {
         SlotNews { overdue, shows: self.shown != 0 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_that_was_there_at_the_last_look_is_news_once() {
+        let mut untold = UntoldOutput::default();
+        for (printed, waits) in
+            [(0, false), (5, false), (5, true), (5, false), (9, false), (9, true)]
+        {
+            assert_eq!(untold.look(printed), waits, "{printed}");
+        }
+        assert!(untold.news(None).shows && !UntoldOutput::default().news(None).shows);
+    }
+}

@@ -1,5 +1,8 @@
 //! A zygote whose messages and workers the tests play.
 
+mod growth;
+mod messages;
+mod queue;
 mod staff;
 
 use std::os::fd::AsFd;
@@ -325,6 +328,9 @@ fn a_request_does_not_pass_those_that_wait_for_a_slot() {
         let played = played(Scaling::Static, &lanes);
         let zygote = &played.zygote;
         assert_eq!((zygote.running(), zygote.is_unused()), (0, true));
+        zygote.waiting.store(1, Ordering::SeqCst);
+        assert!(!zygote.is_unused(), "a request waits");
+        zygote.waiting.store(0, Ordering::SeqCst);
         played.start(0..PLACES);
         let lease = zygote.try_lease(0).expect("a slot is free");
         assert_eq!((zygote.running(), zygote.waiting(), zygote.is_unused()), (1, 0, false));
@@ -343,6 +349,7 @@ fn a_request_does_not_pass_those_that_wait_for_a_slot() {
         }
         drop((lease, second, third));
         assert!(zygote.is_unused());
+        assert_eq!(zygote.most_running(), if lanes.is_empty() { 3 } else { 2 });
     }
 }
 
@@ -423,4 +430,29 @@ fn a_lane_s_queue_is_bounded_although_workers_are_free() {
     let further = zygote.join_queue(QueuePlace { client: 7, ..QueuePlace::default() });
     assert!(further.is_err(), "its client has a place");
     assert_eq!(zygote.waiting(), 100);
+}
+
+#[test]
+fn only_a_pool_with_places_for_more_workers_may_grow() {
+    let start = |start| Scaling::Dynamic {
+        start,
+        least_spare: 0,
+        most_spare: PLACES,
+        idle_timeout: None,
+    };
+    for (scaling, may_grow) in
+        [(Scaling::Static, false), (start(PLACES - 1), true), (start(PLACES), false)]
+    {
+        let played = played(scaling, &[]);
+        assert_eq!(played.zygote.may_grow.load(Ordering::Relaxed), may_grow, "{scaling:?}");
+    }
+}
+
+#[test]
+fn requests_whose_scripts_have_ended_are_counted() {
+    let played = played(Scaling::Static, &[]);
+    for count in 0..3 {
+        assert_eq!(played.zygote.answered(), count);
+        played.zygote.count_answer();
+    }
 }

@@ -62,7 +62,8 @@ fn a_slow_script_that_is_late_is_counted_once() {
 
 #[test]
 fn a_request_whose_client_is_gone_before_a_worker_began_it_is_counted_and_not_run() {
-    Front::new(1, limits()).run(async |front| {
+    let slow_after = Some(Duration::from_nanos(1));
+    Front::new(1, PoolLimits { slow_after, ..limits() }).run(async |front| {
         let (gate, never) = (Gate::new(), Gate::new());
         let running = dispatch(front.handle(), Script::Hold(gate)).await.unwrap();
         gate.is_reached().await;
@@ -100,6 +101,7 @@ fn a_request_whose_client_is_gone_before_a_worker_began_it_is_counted_and_not_ru
         assert!(!never.was_reached());
         let of = |event| front.counted(|totals| totals.of(event));
         assert_eq!((of(PoolCounter::Requests), of(PoolCounter::Abandoned)), ([4, 4], [3, 3]));
+        assert_eq!(of(PoolCounter::Slow), [1, 1], "only the one that ran");
     });
 }
 

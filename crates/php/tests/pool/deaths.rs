@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use howdah_php::{ExchangeError, LostWorker, PoolEvent, RunReport};
+use howdah_php::counters::PoolCounter;
+use howdah_php::{ExchangeError, HeadKind, LostWorker, PoolEvent, QueuePlace, RunReport};
 
 use super::support::{Front, Gate, PATIENCE, Script, limits};
-use super::{ask, body, dispatch};
+use super::{ask, body, dispatch, dispatch_in};
 
 #[test]
 fn a_workers_death_fails_its_request_and_no_other() {
@@ -105,15 +106,26 @@ fn what_no_worker_had_begun_when_its_zygote_died_can_be_handed_over_again() {
         let running = ask(front.handle(), Script::Hold(gate));
         let queued = async {
             gate.is_reached().await;
-            ask(front.handle(), Script::Bytes(1)).await
+            let mut exchange = dispatch(front.handle(), Script::Bytes(1)).await.unwrap();
+            assert_eq!(exchange.head(&mut Vec::new()).await, Err(ExchangeError::NotTaken));
+            exchange.since()
         };
         let replacing = async {
             gate.is_reached().await;
             tokio::time::sleep(Duration::from_millis(50)).await;
             front.replace_zygote();
         };
-        let (_, queued, ()) = tokio::join!(running, queued, replacing);
-        assert_eq!(queued.err().as_deref(), Some("Err(NotTaken)"));
+        let (_, since, ()) = tokio::join!(running, queued, replacing);
+        let place = QueuePlace {
+            since: Some(since),
+            ..QueuePlace::default()
+        };
+        let mut again = dispatch_in(front.handle(), place, Script::Bytes(1)).await.unwrap();
+        assert_eq!(again.head(&mut Vec::new()).await, Ok(HeadKind::Final));
+        assert_eq!(again.since(), since);
+        drop(again);
+        // The one that waited twice is counted once.
+        assert_eq!(front.counted(|totals| totals.of(PoolCounter::Requests)), [2, 2]);
         front.expect_idle().await;
     });
 }

@@ -4,17 +4,21 @@
 
 mod counting;
 mod deaths;
+mod endings;
+mod questions;
 mod queue;
+mod runs;
 #[path = "../support/mod.rs"]
 mod support;
+mod whole;
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use howdah_php::counters::PoolCounter;
 use howdah_php::{
-    DispatchError, ExchangeError, HeadKind, MemoryFigures, PoolHandle, PoolLimits, QueuePlace,
-    RequestBody, RequestEncoder, Scaling, ScriptExchange, decode_head,
+    AskingConnection, DispatchError, ExchangeError, HeadKind, MemoryFigures, PoolHandle,
+    PoolLimits, QueuePlace, RequestBody, RequestEncoder, Scaling, ScriptExchange, decode_head,
 };
 
 use support::{Front, Gate, PATIENCE, Script, limits};
@@ -41,6 +45,15 @@ async fn dispatch_in(
     place: QueuePlace,
     script: Script,
 ) -> Result<Box<ScriptExchange>, DispatchError> {
+    dispatch_for(handle, place, None, script).await
+}
+
+async fn dispatch_for(
+    handle: &PoolHandle,
+    place: QueuePlace,
+    asker: Option<AskingConnection>,
+    script: Script,
+) -> Result<Box<ScriptExchange>, DispatchError> {
     let encoder = RefCell::new(RequestEncoder::default());
     let name = script.name();
     let encode = |encoder: &mut RequestEncoder| {
@@ -49,7 +62,7 @@ async fn dispatch_in(
             [Some(b"GET"), Some(name.as_bytes()), None, None, None, None, None, None, None],
         );
     };
-    handle.dispatch(place, None, &encoder, encode, RequestBody::Memory(b"")).await
+    handle.dispatch(place, asker, &encoder, encode, RequestBody::Memory(b"")).await
 }
 
 /// Reads the body to its end.

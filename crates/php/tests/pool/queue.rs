@@ -183,6 +183,24 @@ fn slow_requests_of_one_client_after_short_ones_take_no_turn_of_another_client()
 }
 
 #[test]
+fn a_request_that_is_left_to_a_busy_worker_gets_another_one() {
+    // No sweep helps the request. Scripts were short: few workers are kept awake.
+    Front::new(4, limits()).sweeping_every(2 * PATIENCE).run(async |front| {
+        for _ in 0..100 {
+            let (mut exchange, _) = ask(front.handle(), Script::Bytes(1)).await.unwrap();
+            body(&mut exchange).await.unwrap();
+        }
+        let gates: Vec<_> = (0..4).map(|_| Gate::new()).collect();
+        let mut running = Vec::new();
+        for gate in &gates {
+            running.push(dispatch(front.handle(), Script::Hold(*gate)).await.unwrap());
+            gate.is_reached().await;
+        }
+        gates.iter().for_each(|gate| gate.open());
+    });
+}
+
+#[test]
 fn with_few_workers_a_client_with_many_slow_requests_takes_few_turns_of_another() {
     let auto = Scaling::Auto {
         start: 1,

@@ -1,21 +1,23 @@
 //! A front with one thread and one pool, and a zygote whose workers are threads.
 
+mod worker;
+
 use std::cell::RefCell;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use howdah_ipc::control::{AttachMessage, FromZygote, ToZygote};
-use howdah_ipc::request::{DecodedRequest, FixedText};
-use howdah_ipc::response::HeadKind;
-use howdah_ipc::worker::{Attachment, WorkerJob};
+use howdah_ipc::worker::Attachment;
 use howdah_php::counters::{COUNTER_WORDS, Counters, PoolCounters, PoolTotals, STAFF_WORDS};
-use howdah_php::{MemoryWatch, Pool, PoolEvent, PoolHandle, PoolLimits, Scaling};
+use howdah_php::{MemoryRecord, MemoryWatch, Pool, PoolEvent, PoolHandle, PoolLimits, Scaling};
 use howdah_sys::memory::SharedNumbers;
 use howdah_sys::seqpacket::SeqPacket;
 use tokio::runtime::{Builder, LocalOptions};
+
+use worker::live;
 
 /// The work of a worker for a request, by the script's name.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +36,22 @@ pub enum Script {
     Hold(Gate),
     /// A complete response, then the gate.
     EndThenHold(Gate),
+    /// Some bytes that the front is not told of, then the gate.
+    PrintThenHold(Gate),
+    /// The gate, then some bytes.
+    HoldThenPrint(Gate),
+    /// Nothing, not even a head.
+    Nothing,
+    /// A part of the head, then the gate, then the rest.
+    HeadInTwo(Gate),
+    /// A complete response, then a death with this wait status.
+    EndThenDie(u64),
+    /// The answers to this number of questions, each with a semicolon after it.
+    Ask(u64),
+    /// A complete response, then the gate, then two questions.
+    EndThenAsk(Gate),
+    /// The gate, then a question. The last answer is why nobody reads the response.
+    HoldThenAsk(Gate),
 }
 
 impl Script {
@@ -46,6 +64,14 @@ impl Script {
             Script::BytesThenDie(count) => format!("bytes-then-die {count}"),
             Script::Hold(gate) => format!("hold {}", gate.0),
             Script::EndThenHold(gate) => format!("end-then-hold {}", gate.0),
+            Script::PrintThenHold(gate) => format!("print-then-hold {}", gate.0),
+            Script::EndThenDie(status) => format!("end-then-die {status}"),
+            Script::HoldThenPrint(gate) => format!("hold-then-print {}", gate.0),
+            Script::Nothing => "nothing 0".to_owned(),
+            Script::HeadInTwo(gate) => format!("head-in-two {}", gate.0),
+            Script::Ask(count) => format!("ask {count}"),
+            Script::EndThenAsk(gate) => format!("end-then-ask {}", gate.0),
+            Script::HoldThenAsk(gate) => format!("hold-then-ask {}", gate.0),
         }
     }
 }
@@ -84,6 +110,16 @@ impl Gate {
         GATES.lock().unwrap()[self.0 as usize].0
     }
 
+    /// Whether the script behind the gate could print.
+    pub fn was_printed(self) -> bool {
+        worker::answers(self.0) == [Some(Vec::new())]
+    }
+
+    /// The answers to the script behind the gate, whose response nobody reads.
+    pub fn answers(self) -> Vec<Option<Vec<u8>>> {
+        worker::answers(self.0)
+    }
+
     /// The script's side.
     fn pass(number: u64) {
         GATES.lock().unwrap()[number as usize].0 = true;
@@ -112,7 +148,20 @@ pub fn limits() -> PoolLimits {
 /// The pool's numbers, those of its workers, and those of a lane.
 const NUMBERS: usize = 2 * COUNTER_WORDS + STAFF_WORDS;
 
-fn counters(numbers: &Arc<SharedNumbers>) -> PoolCounters {
+/// Numbers for the counters of another thread.
+pub fn numbers() -> Arc<SharedNumbers> {
+    Arc::new(SharedNumbers::new(NUMBERS).unwrap())
+}
+
+/// Returns what `read` finds in the counters of the pool, and in those of its lane.
+pub fn counted<T>(numbers: &SharedNumbers, read: impl Fn(PoolTotals<'_>) -> T) -> [T; 2] {
+    let words: Vec<u64> = (0..NUMBERS).map(|index| numbers.load(index)).collect();
+    let (all, rest) = words.split_at(COUNTER_WORDS);
+    let (staff, lane) = rest.split_at(STAFF_WORDS);
+    [all, lane].map(|words| read(PoolTotals::new(words, staff)))
+}
+
+pub fn counters(numbers: &Arc<SharedNumbers>) -> PoolCounters {
     let from = |first| Counters::new(numbers.clone(), first);
     PoolCounters {
         all: from(0),
@@ -126,6 +175,9 @@ pub struct Front {
     workers: usize,
     limits: PoolLimits,
     sweeps: Duration,
+    record: Option<MemoryRecord>,
+    /// The zygote signals no worker.
+    is_deaf: bool,
 }
 
 /// The worker as a test sees it.
@@ -148,6 +200,8 @@ impl Front {
             workers,
             limits: PoolLimits { workers, ..limits },
             sweeps: Duration::from_millis(50),
+            record: None,
+            is_deaf: false,
         }
     }
 
@@ -159,6 +213,16 @@ impl Front {
     /// Time limits are enforced so seldom that a sweep cannot take the place of a wake-up.
     pub fn sweeping_every(self, sweeps: Duration) -> Front {
         Front { sweeps, ..self }
+    }
+
+    /// The pool knows what was measured before.
+    pub fn remembering(self, record: MemoryRecord) -> Front {
+        Front { record: Some(record), ..self }
+    }
+
+    /// The zygote hears that it should signal a worker, and does not.
+    pub fn with_deaf_zygote(self) -> Front {
+        Front { is_deaf: true, ..self }
     }
 
     /// Runs `test` once all workers are there.
@@ -175,11 +239,12 @@ impl Front {
         runtime.block_on(async {
             let memory = Arc::default();
             let pool = Pool::new("test".into(), (self.limits, Vec::new()), 1, Arc::clone(&memory));
-            let numbers = Arc::new(SharedNumbers::new(NUMBERS).unwrap());
+            let numbers = numbers();
+            self.record.into_iter().for_each(|record| pool.remember(record));
             let handle = PoolHandle::new(pool.clone(), 0, counters(&numbers));
             HANDLE.set(Some(handle.clone()));
             let events = Rc::default();
-            let zygote = Zygote::start();
+            let zygote = Zygote::start(self.is_deaf);
             let stage = Stage {
                 pool,
                 memory,
@@ -224,15 +289,22 @@ impl Stage {
 
     /// Returns what `read` finds in the counters of the pool, and in those of its lane.
     pub fn counted<T>(&self, read: impl Fn(PoolTotals<'_>) -> T) -> [T; 2] {
-        let words: Vec<u64> = (0..NUMBERS).map(|index| self.numbers.load(index)).collect();
-        let (all, rest) = words.split_at(COUNTER_WORDS);
-        let (staff, lane) = rest.split_at(STAFF_WORDS);
-        [all, lane].map(|words| read(PoolTotals::new(words, staff)))
+        counted(&self.numbers, read)
     }
 
     /// Signals that the zygote was asked to send.
     pub fn signals(&self) -> Vec<u64> {
         self.zygote.borrow().signals.lock().unwrap().clone()
+    }
+
+    /// How many slots the zygote was asked to clean.
+    pub fn cleans(&self) -> u64 {
+        self.zygote.borrow().told.cleans.load(Ordering::Relaxed)
+    }
+
+    /// How often the zygote was told to end.
+    pub fn stops(&self) -> u64 {
+        self.zygote.borrow().told.stops.load(Ordering::Relaxed)
     }
 
     pub fn first_pid(&self) -> u64 {
@@ -261,7 +333,7 @@ impl Stage {
 
     /// Another zygote takes the place of the one that died.
     pub fn bring_zygote(&self) {
-        *self.zygote.borrow_mut() = Zygote::start();
+        *self.zygote.borrow_mut() = Zygote::start(false);
         self.follow();
     }
 
@@ -281,10 +353,20 @@ struct Zygote {
     /// The zygote's own end, to close it by hand.
     own_end: Arc<SeqPacket>,
     signals: Arc<Mutex<Vec<u64>>>,
+    told: Arc<Told>,
+}
+
+/// The orders that the zygote got, beside signals.
+#[derive(Default)]
+struct Told {
+    /// Slots to clean.
+    cleans: AtomicU64,
+    /// Whether to end, as a number.
+    stops: AtomicU64,
 }
 
 impl Zygote {
-    fn start() -> Zygote {
+    fn start(is_deaf: bool) -> Zygote {
         let (front_end, own_end) = SeqPacket::pair().unwrap();
         let own_end = Arc::new(own_end);
         let signals = Arc::new(Mutex::new(Vec::new()));
@@ -292,8 +374,10 @@ impl Zygote {
             front_end: Some(front_end),
             own_end: own_end.clone(),
             signals: signals.clone(),
+            told: Arc::default(),
         };
-        std::thread::spawn(move || obey(&own_end, &signals));
+        let told = zygote.told.clone();
+        std::thread::spawn(move || obey(&own_end, &signals, &told, is_deaf));
         zygote
     }
 
@@ -306,11 +390,14 @@ impl Zygote {
 }
 
 /// The zygote's loop: workers are threads, whose deaths are only told.
-fn obey(socket: &Arc<SeqPacket>, signals: &Mutex<Vec<u64>>) {
+fn obey(socket: &Arc<SeqPacket>, signals: &Mutex<Vec<u64>>, told: &Told, is_deaf: bool) {
     let mut room = vec![0; 65536];
     let mut descriptors = Vec::new();
     let mut attach = None;
-    let pids = Arc::new(AtomicU64::new(FIRST_PID));
+    let staff = Arc::new(Staff {
+        pids: AtomicU64::new(FIRST_PID),
+        sleepers: Mutex::default(),
+    });
     while let Ok(received) = socket.receive(&mut room) {
         if received.length == 0 {
             return;
@@ -330,49 +417,65 @@ fn obey(socket: &Arc<SeqPacket>, signals: &Mutex<Vec<u64>>) {
                 let Some(attach) = attach.take() else {
                     continue;
                 };
+                let ready = FromZygote::Ready {
+                    php_version: "8.2.29".to_owned(),
+                    opcache: "on".to_owned(),
+                    settings: 7,
+                    warmup: None,
+                };
+                let _ = socket.send(&ready.encode(), &[]);
                 let places = 0..attach.geometry.workers;
                 for worker in places.filter(|worker| workers.has(*worker)) {
                     let copy = copy(&attach);
-                    let (socket, pids) = (socket.clone(), pids.clone());
+                    let (socket, staff) = (socket.clone(), staff.clone());
                     let first = buried(&copy, worker, 0);
-                    std::thread::spawn(move || live(&copy, first, worker, &socket, &pids));
+                    std::thread::spawn(move || live(&copy, first, worker, &socket, &staff));
                 }
             }
             ToZygote::Kill { worker, pid, signal } => {
                 signals.lock().unwrap().push(signal);
-                if signal == 9 {
+                if signal == 9 && !is_deaf {
                     // The thread sleeps on; its slot is never touched again.
-                    let sleeper = sleeper();
+                    let sleeper = staff.sleeper();
                     let successor = sleeper.map(|copy| (buried(&copy, worker as usize, 1), copy));
                     let died = FromZygote::Died { worker, pid, status: 9, processor: 0 };
                     let _ = socket.send(&died.encode(), &[]);
                     if let Some((attachment, attach)) = successor {
-                        let (socket, pids) = (socket.clone(), pids.clone());
+                        let (socket, staff) = (socket.clone(), staff.clone());
                         std::thread::spawn(move || {
-                            live(&attach, attachment, worker as usize, &socket, &pids)
+                            live(&attach, attachment, worker as usize, &socket, &staff)
                         });
                     }
                 }
             }
+            ToZygote::Clean(_) => _ = told.cleans.fetch_add(1, Ordering::Relaxed),
+            ToZygote::Stop => _ = told.stops.fetch_add(1, Ordering::Relaxed),
             _ => {}
         }
     }
 }
 
-/// Attachments of workers that sleep for a long time, for the successor of one that is killed
-/// meanwhile.
-static SLEEPERS: Mutex<Vec<AttachMessage>> = Mutex::new(Vec::new());
+/// The things that the workers of a zygote have in common.
+struct Staff {
+    /// The process of the next worker.
+    pids: AtomicU64,
+    /// Attachments of workers that sleep for a long time, for the successor of one that is killed
+    /// meanwhile.
+    sleepers: Mutex<Vec<AttachMessage>>,
+}
 
-/// Takes the attachment of the worker that is killed. The worker may not have come to its sleep
-/// yet.
-fn sleeper() -> Option<AttachMessage> {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        let sleeper = SLEEPERS.lock().unwrap().pop();
-        if sleeper.is_some() || Instant::now() > end {
-            return sleeper;
+impl Staff {
+    /// Takes the attachment of the worker that is killed. The worker may not have come to its
+    /// sleep yet.
+    fn sleeper(&self) -> Option<AttachMessage> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let sleeper = self.sleepers.lock().unwrap().pop();
+            if sleeper.is_some() || Instant::now() > end {
+                return sleeper;
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
-        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -386,104 +489,4 @@ fn buried(attach: &AttachMessage, worker: usize, deaths: usize) -> Attachment {
     let attachment = Attachment::new(copy(attach)).unwrap();
     (0..deaths).for_each(|_| attachment.record_death(worker));
     attachment
-}
-
-/// A worker's place: one worker after the other.
-fn live(
-    attach: &AttachMessage,
-    mut attachment: Attachment,
-    index: usize,
-    socket: &SeqPacket,
-    pids: &AtomicU64,
-) {
-    for deaths in 1.. {
-        let pid = pids.fetch_add(1, Ordering::Relaxed);
-        if socket
-            .send(&FromZygote::Started { worker: index as u64, pid }.encode(), &[])
-            .is_err()
-        {
-            return;
-        }
-        let mut worker = attachment.worker(index).unwrap();
-        let Death { status, successor } = loop {
-            let Ok(Some(job)) = worker.next(&AtomicBool::new(false)) else {
-                return;
-            };
-            if let Some(death) = run(attach, job) {
-                break death;
-            }
-        };
-        attachment = buried(attach, index, deaths);
-        let died = FromZygote::Died {
-            worker: index as u64,
-            pid,
-            status,
-            processor: 1_000_000,
-        };
-        if socket.send(&died.encode(), &[]).is_err() {
-            return;
-        }
-        successor.into_iter().for_each(Gate::pass);
-    }
-}
-
-/// The death of a worker.
-struct Death {
-    status: u64,
-    /// Number of the gate that its successor waits at.
-    successor: Option<u64>,
-}
-
-impl Death {
-    fn of(status: u64) -> Option<Death> {
-        Some(Death { status, successor: None })
-    }
-}
-
-/// Runs one request. `Some`: the worker dies, its slot as it is.
-fn run(attach: &AttachMessage, job: WorkerJob<'_>) -> Option<Death> {
-    let WorkerJob { request, mut writer, .. } = job;
-    let request = DecodedRequest::decode(request).unwrap();
-    let name = std::str::from_utf8(request.fixed(FixedText::Script).unwrap())
-        .unwrap()
-        .to_owned();
-    let (what, number) = name.split_once(' ').unwrap();
-    let number: u64 = number.parse().unwrap();
-    let pause = || {
-        if number > 10_000 {
-            SLEEPERS.lock().unwrap().push(copy(attach));
-        }
-        std::thread::sleep(Duration::from_millis(number));
-    };
-    if what == "die" {
-        std::mem::forget(writer);
-        return Death::of(number);
-    }
-    if what == "die-alone" {
-        std::mem::forget(writer);
-        return Some(Death { status: 9, successor: Some(number) });
-    }
-    match what {
-        "sleep" => pause(),
-        "hold" => Gate::pass(number),
-        _ => {}
-    }
-    let _ = writer.send_head(HeadKind::Final, 200, b"", std::iter::empty());
-    match what {
-        "bytes" => drop(writer.write(&vec![b'x'; number as usize])),
-        "bytes-then-die" => {
-            let _ = writer.write(&vec![b'x'; number as usize]);
-            writer.flush();
-            std::thread::sleep(Duration::from_millis(20));
-            std::mem::forget(writer);
-            return Death::of(11);
-        }
-        "end-then-hold" => {
-            let _ = writer.write(b"early");
-            writer.end();
-            Gate::pass(number);
-        }
-        _ => {}
-    }
-    None
 }
