@@ -11,7 +11,7 @@
 //!
 //! # How the front uses it
 //! ```no_run
-//! # use howdah_files::{Answer, Asked, FileStore, StoreLimits};
+//! # use howdah_files::{FileAnswer, FileStore, RequestedPart, StoreLimits};
 //! # use howdah_site::{ClientRequest, DocumentPath, Resolution, Scratch, Site};
 //! # fn example(
 //! #     client: &ClientRequest<'_>, site: &Site, scratch: &mut Scratch, seconds_since_1970: u64,
@@ -24,7 +24,7 @@
 //! let Resolution::File { path, file } = resolved.resolution else { return };
 //! match store.answer(client.request(), &path, file) {
 //!     // The head is shared by all responses of the file.
-//!     Ok(Answer { asked: Asked::Whole, representation, body, .. }) => {}
+//!     Ok(FileAnswer { asked: RequestedPart::Whole, representation, body, .. }) => {}
 //!     // A part, or that nothing has changed: made of the head of the whole.
 //!     Ok(answer) => {
 //!         let mut head = answer.head();

@@ -342,9 +342,9 @@ fn a_handle_is_good_for_its_own_file_only() {
     let text = |counter: &mut Counter, path| {
         Seen::of(counter.store.answer(&howdah_http::Request::new(), path, look.file)).content
     };
-    let before = counter.findings();
+    let before = support::findings(&counter.store);
     assert_eq!(text(&mut counter, &a), b"a");
-    assert_eq!(counter.findings(), before, "the disk is not asked again");
+    assert_eq!(support::findings(&counter.store), before, "the disk is not asked again");
     assert_eq!(text(&mut counter, &b), b"b");
     folder.file("a.txt", "new");
     counter.store.drain_events();

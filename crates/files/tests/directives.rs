@@ -140,19 +140,19 @@ fn nothing_changes_and_the_disk_is_not_asked() {
         names.map(|name| rules(reader.look(name)).map(|rules| Rc::as_ptr(&rules)))
     };
     ask(&mut reader);
-    let (before, known) = (reader.findings(), ask(&mut reader));
+    let (before, known) = (support::findings(&reader.store), ask(&mut reader));
     for _ in 0..100 {
         assert_eq!(ask(&mut reader), known);
     }
-    assert_eq!(reader.findings(), before);
+    assert_eq!(support::findings(&reader.store), before);
     // In another second the disk is asked once for each file, and nothing is merged again.
     reader.wait(1);
     assert_eq!(ask(&mut reader), known);
-    let checked = reader.findings();
+    let checked = support::findings(&reader.store);
     assert_eq!(checked.loads, before.loads);
     assert!(checked.checks > before.checks);
     assert_eq!(ask(&mut reader), known);
-    assert_eq!(reader.findings(), checked);
+    assert_eq!(support::findings(&reader.store), checked);
 }
 
 #[test]

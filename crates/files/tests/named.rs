@@ -124,11 +124,11 @@ fn below_the_root_an_answer_is_remembered_until_something_changes() {
     assert_eq!(ask(&mut counter), (Some((ProbeKind::File, 3)), None));
     counter.store.drain_events();
     ask(&mut counter);
-    let before = counter.findings();
+    let before = support::findings(&counter.store);
     for _ in 0..100 {
         ask(&mut counter);
     }
-    assert_eq!(counter.findings(), before);
+    assert_eq!(support::findings(&counter.store), before);
     fs::write(&there, "12345").unwrap();
     fs::write(&missing, "1").unwrap();
     counter.store.drain_events();

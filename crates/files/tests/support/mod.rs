@@ -72,6 +72,11 @@ impl Drop for Folder {
     }
 }
 
+/// The figures of a store without its look-ups, which need not ask the disk.
+pub fn findings(store: &FileStore) -> StoreFigures {
+    StoreFigures { lookups: 0, ..store.figures() }
+}
+
 /// A store in front of one document root, under one rule for links.
 pub struct Counter {
     pub store: FileStore,
@@ -105,11 +110,6 @@ impl Counter {
         let mut store = FileStore::new(limits);
         store.tick(now);
         Counter { store, sites, host: "", now }
-    }
-
-    /// The figures of the store without its look-ups, which need not ask the disk.
-    pub fn findings(&self) -> StoreFigures {
-        StoreFigures { lookups: 0, ..self.store.figures() }
     }
 
     /// The seconds go on without the test waiting for them.

@@ -145,11 +145,14 @@ impl<T: Transport> H1Connection<T> {
     async fn has_bytes(&mut self, patience: Duration) -> bool {
         let TimedTransport { transport, watch, .. } = &mut self.wire;
         watch.set_idle(true);
-        let ends = || watch.is_dismissed() || self.thread.closes_idle();
         let mut armed = false;
         let ready = poll_fn(|context| match transport.poll_read_ready(context) {
             Poll::Ready(ready) => Poll::Ready(ready.is_ok()),
-            Poll::Pending if (armed && watch.is_expired()) || ends() => {
+            Poll::Pending
+                if (armed && watch.is_expired())
+                    || watch.is_dismissed()
+                    || self.thread.closes_idle() =>
+            {
                 // A request that arrives at this moment is still answered.
                 Poll::Ready(transport.has_input())
             }

@@ -359,7 +359,7 @@ impl FromFront {
             }
             FromFront::Presented { id } => PacketWriter::of_kind(20).number(*id),
             FromFront::StatusTaken { id } => PacketWriter::of_kind(5).number(*id),
-            FromFront::Demand(demand) => PacketWriter::of_kind(21)
+            FromFront::Demand(demand) => PacketWriter::of_kind(24)
                 .text(&demand.name)
                 .flag(demand.has_folder)
                 .text(&demand.site)
@@ -401,12 +401,18 @@ impl FromFront {
             },
             20 => FromFront::Presented { id: input.number()? },
             5 => FromFront::StatusTaken { id: input.number()? },
-            21 => {
+            // From a front of an older program.
+            21 => FromFront::Demand(Demand {
+                name: input.text()?,
+                has_folder: input.flag()?,
+                site: String::new(),
+                owner: None,
+                domain: String::new(),
+            }),
+            24 => {
                 let (name, has_folder) = (input.text()?, input.flag()?);
-                // A front of an older program says no more.
-                let (site, domain) =
-                    (input.text().unwrap_or_default(), input.text().unwrap_or_default());
-                let owners = input.list(PacketReader::number).unwrap_or_default();
+                let (site, domain) = (input.text()?, input.text()?);
+                let owners = input.list(PacketReader::number)?;
                 let owner = owners.first().and_then(|owner| u32::try_from(*owner).ok());
                 FromFront::Demand(Demand { name, has_folder, site, owner, domain })
             }

@@ -26,13 +26,14 @@ const PAUSE: Duration = Duration::from_millis(300);
 
 /// Counters whose change in the calm stretch is not known beforehand: workers come and go, scripts
 /// compute, and caches are asked now and then.
-const FREE: [&str; 6] = [
+const FREE: [&str; 7] = [
     "howdah_pool_cpu_seconds_total",
     "howdah_pool_workers_started_total",
     "howdah_pool_workers_dismissed_total",
     "howdah_pool_exhausted_samples_total",
     "howdah_pool_opcache_",
     "howdah_worker_",
+    "howdah_file_cache_",
 ];
 /// The counters of workers that have ended.
 const ENDS: [&str; 4] = [

@@ -95,8 +95,8 @@ fn a_check_neither_obeys_nor_shows_what_a_site_has_no_right_to() {
         assert!((output.clone() + &told).chars().all(is_harmless), "{output:?}{told:?}");
         assert!(output.contains("Invalid command 'Bo\u{fffd}]0;title"), "{output}");
         for (name, what) in [
-            ("zero", "requests that it covers are refused"),
-            ("pipe", "it is not a regular file; requests that it covers are refused"),
+            ("zero", "requests that the file covers are refused"),
+            ("pipe", "it is not a regular file; requests that the file covers are refused"),
             ("large", "it is larger than the 1024 bytes that `htaccess_size`"),
         ] {
             let line = output.lines().find(|line| line.contains(&format!("/{name}/.htaccess:")));
