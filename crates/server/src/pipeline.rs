@@ -284,7 +284,7 @@ async fn answer(
         };
         let is_script = access_log.is_some() && matches!(resolution, Resolution::Php(_));
         let rules = ruled.as_mut();
-        let made = match resolution {
+        let mut made = match resolution {
             Resolution::File { path, file } => {
                 file::respond(context, site, rules, (path, file)).await
             }
@@ -317,10 +317,13 @@ async fn answer(
                 adjust(context, site, rules, &mut response).await.map(|()| response)
             }
         };
-        let made = match made {
-            Ok(response) => sent_file::hold(context, site, response).await,
-            failed => failed,
-        };
+        // In place: to hand a response over is to copy it.
+        if let Ok(response) = &mut made
+            && response.body.file().is_some()
+            && let Err(failed) = sent_file::hold(context, site, response).await
+        {
+            made = Err(failed);
+        }
         let user = notes::user_of(context.request, ruled.as_deref(), is_script);
         directives::log_messages(context, ruled.as_mut());
         let failed = match made {

@@ -17,18 +17,18 @@ use crate::pipeline::{RequestContext, Response};
 pub(crate) async fn hold(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    mut response: Response,
-) -> Result<Response, RespondError> {
+    response: &mut Response,
+) -> Result<(), RespondError> {
     let Some(file) = response.body.file() else {
-        return Ok(response);
+        return Ok(());
     };
     let thread = context.thread;
     let client = (thread.clients(), context.peer.remote.ip());
     match thread.shared.sent_files.take(file, site.number(), client) {
         Ok(place) => response.sent_file = Some(place),
-        Err(no_room) => response = Box::pin(read(context, site, response, no_room)).await?,
+        Err(no_room) => Box::pin(read(context, site, response, no_room)).await?,
     }
-    Ok(response)
+    Ok(())
 }
 
 /// Reads the content of `response` into memory.
@@ -39,9 +39,9 @@ pub(crate) async fn hold(
 async fn read(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
-    mut response: Response,
+    response: &mut Response,
     no_room: BudgetUsedUp,
-) -> Result<Response, RespondError> {
+) -> Result<(), RespondError> {
     let place = context.thread.filter_place(Some(site), context.peer);
     let memory = place.memory();
     let length = response.body.length().filter(|length| *length <= MOST);
@@ -61,7 +61,7 @@ async fn read(
         }
     }
     response.sent_file = Some(SentFile::Memory(memory));
-    Ok(response)
+    Ok(())
 }
 
 /// Bytes of content that are read into memory where there is no place for another descriptor. Most
