@@ -78,22 +78,31 @@ fn server(page: &mut MetricsPage, snapshot: &Snapshot) {
 }
 
 fn file_cache(page: &mut MetricsPage, cache: &FileCacheUse) {
-    let help = "Paths that the front's threads know, also those where nothing is.";
-    page.gauge(("howdah_file_cache_entries", "", help), one(cache.entries as f64));
-    let help = "Content of small files in memory.";
-    page.gauge(("howdah_file_cache_bytes", "bytes", help), one(cache.memory as f64));
-    let help = "Files that are kept open.";
-    page.gauge(("howdah_file_cache_open_files", "", help), one(cache.open as f64));
-    let help = "Folders whose changes the kernel tells.";
-    page.gauge(("howdah_file_cache_watched_folders", "", help), one(cache.watched as f64));
-    let help = "Look-ups of paths, from 0 with each new front.";
-    page.counter(("howdah_file_cache_lookups", "", help), one(cache.lookups as f64));
-    let help = "Questions to the disk for unknown paths, from 0 with each new front.";
-    page.counter(("howdah_file_cache_loads", "", help), one(cache.loads as f64));
-    let help = "Comparisons of known paths with the disk, from 0 with each new front.";
-    page.counter(("howdah_file_cache_checks", "", help), one(cache.checks as f64));
-    let help = "Paths forgotten because something changed, from 0 with each new front.";
-    page.counter(("howdah_file_cache_changes", "", help), one(cache.changes as f64));
+    let entries = "Paths that the front's threads know, also those where nothing is.";
+    let bytes = "Content of small files in memory.";
+    let watched = "Folders whose changes the kernel tells.";
+    let gauges: [(MetricFamily, u64); 4] = [
+        (("howdah_file_cache_entries", "", entries), cache.entries),
+        (("howdah_file_cache_bytes", "bytes", bytes), cache.memory),
+        (("howdah_file_cache_open_files", "", "Files that are kept open."), cache.open),
+        (("howdah_file_cache_watched_folders", "", watched), cache.watched),
+    ];
+    for (family, value) in gauges {
+        page.gauge(family, one(value as f64));
+    }
+    let lookups = "Look-ups of paths, from 0 with each new front.";
+    let loads = "Questions to the disk for unknown paths, from 0 with each new front.";
+    let checks = "Comparisons of known paths with the disk, from 0 with each new front.";
+    let changes = "Paths forgotten because something changed, from 0 with each new front.";
+    let counters: [(MetricFamily, u64); 4] = [
+        (("howdah_file_cache_lookups", "", lookups), cache.lookups),
+        (("howdah_file_cache_loads", "", loads), cache.loads),
+        (("howdah_file_cache_checks", "", checks), cache.checks),
+        (("howdah_file_cache_changes", "", changes), cache.changes),
+    ];
+    for (family, value) in counters {
+        page.counter(family, one(value as f64));
+    }
 }
 
 fn sites(page: &mut MetricsPage, snapshot: &Snapshot) {
