@@ -319,7 +319,6 @@ async fn answer(
         };
         // In place: to hand a response over is to copy it.
         if let Ok(response) = &mut made
-            && response.body.file().is_some()
             && let Err(failed) = sent_file::hold(context, site, response).await
         {
             made = Err(failed);

@@ -157,6 +157,8 @@ impl DeadlineWatches {
         self.unless_busy(&self.busy_with_streams, client, (is_of, most), coarse_milliseconds())
     }
 
+    /// Wakes up to `most` of the client's idle connections that count, unless there were none a
+    /// moment ago, which is `known`. Returns their number.
     fn unless_busy(
         &self,
         known: &Cell<(Option<ClientTag>, u64)>,
@@ -175,7 +177,7 @@ impl DeadlineWatches {
         found
     }
 
-    /// `counts`: of those only.
+    /// Wakes up to `most` of the idle connections that count. Returns their number.
     fn expire_longest_idle_at(
         &self,
         counts: impl Fn(&DeadlineWatch) -> bool,
@@ -185,7 +187,7 @@ impl DeadlineWatches {
         let fresh = now.saturating_sub(FRESH.as_millis() as u64);
         let mut idle: Vec<(u64, Rc<DeadlineWatch>)> = Vec::new();
         for watch in self.all.borrow().iter().filter_map(Weak::upgrade) {
-            let waits = watch.idle.get() && !watch.is_disarmed() && !watch.is_dismissed();
+            let waits = watch.idle.get() && !watch.is_disarmed() && !watch.is_expired();
             if waits && counts(&watch) && watch.armed.get() <= fresh {
                 idle.push((watch.armed.get(), watch));
             }
@@ -323,6 +325,9 @@ mod tests {
         assert!(!watches.expire_longest_idle_of_at(1, 9_050), "it was looked for a moment ago");
         assert!(watches.expire_longest_idle_of_at(1, 9_100) && newer.is_expired());
         assert!(watches.expire_longest_idle_of_at(2, 9_100) && other.is_expired());
+        // A request came at that moment, and the connection goes on.
+        newer.arm_at(9_200, Duration::from_secs(600));
+        assert!(watches.expire_longest_idle_of_at(1, 9_900) && newer.is_expired());
     }
 
     #[test]

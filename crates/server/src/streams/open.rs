@@ -116,9 +116,7 @@ impl OpenRequests {
         }
         is_counted
     }
-}
 
-impl OpenRequests {
     /// Counts what the connection keeps because it has more requests at a time than ever before.
     /// Returns `false` where the account has no room for that.
     #[inline]
