@@ -25,6 +25,7 @@
 
 #![forbid(unsafe_code)]
 
+mod base64;
 mod client;
 pub mod compile;
 mod description;

@@ -6,6 +6,7 @@ use md5::{Digest, Md5};
 use sha1::Sha1;
 
 use super::evaluate::{Evaluated, ExpressionEvaluation, TOO_MUCH};
+use crate::base64;
 use crate::escape::push_uri;
 use crate::evaluation_context::EvaluationContext;
 use crate::metered_text::MeteredText;
@@ -125,9 +126,9 @@ impl Function {
             Function::Upper => Some(Cow::Owned(argument.to_ascii_uppercase())),
             Function::Escape => made(push_uri),
             Function::Unescape => unescaped(argument).map(Cow::Owned),
-            Function::Base64 => made(base64),
+            Function::Base64 => Some(Cow::Owned(base64::encode(argument))),
             Function::Unbase64 => {
-                let mut decoded = unbase64(argument);
+                let mut decoded = base64::decode(argument);
                 decoded.truncate(until_zero(&decoded).len());
                 Some(Cow::Owned(decoded))
             }
@@ -174,47 +175,6 @@ fn unescaped(text: &[u8]) -> Option<Vec<u8>> {
         at += 2;
     }
     Some(decoded)
-}
-
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-fn base64(bytes: &[u8], out: &mut Vec<u8>) {
-    for chunk in bytes.chunks(3) {
-        let byte = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for place in 0..4 {
-            out.push(match place > chunk.len() {
-                true => b'=',
-                false => ALPHABET[(bits >> (18 - 6 * place)) as usize & 63],
-            });
-        }
-    }
-}
-
-/// Decodes the text before the first byte that is not of the alphabet.
-fn unbase64(text: &[u8]) -> Vec<u8> {
-    let value = |byte: &u8| {
-        let value = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        Some(u32::from(value))
-    };
-    let values: Vec<u32> = text.iter().map_while(value).collect();
-    let mut decoded = Vec::with_capacity(values.len());
-    for chunk in values.chunks(4) {
-        let bits = chunk
-            .iter()
-            .enumerate()
-            .fold(0, |bits, (place, value)| bits | value << (18 - 6 * place));
-        let bytes = [(bits >> 16) as u8, (bits >> 8) as u8, bits as u8];
-        decoded.extend_from_slice(&bytes[..chunk.len().saturating_sub(1)]);
-    }
-    decoded
 }
 
 /// Escapes a text for distinguished names and filters, as APR does.

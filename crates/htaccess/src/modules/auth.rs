@@ -1,7 +1,6 @@
 //! The user of a request: mod_authn_core, mod_authn_file, mod_authz_groupfile, mod_auth_basic and
 //! mod_auth_digest.
 
-mod base64;
 mod basic;
 mod des_crypt;
 mod digest;
@@ -23,9 +22,6 @@ use crate::work;
 
 pub use basic::named_user;
 pub(crate) use directives::DIRECTIVES;
-
-#[cfg(test)]
-pub(crate) use base64::encode as encoded;
 
 /// The modules' configuration.
 #[derive(Clone, Debug, Default)]

@@ -4,7 +4,8 @@ use howdah_http::Status;
 use md5::{Digest, Md5};
 
 use super::files::{self, hash_of, hashes, realm_hash_of};
-use super::{ask, base64, note, password, realm, rendered, shown};
+use super::{ask, note, password, realm, rendered, shown};
+use crate::base64;
 use crate::evaluation_context::EvaluationContext;
 use crate::expression::StringExpression;
 use crate::host::PasswordVerdict;

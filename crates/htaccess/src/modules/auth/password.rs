@@ -5,7 +5,8 @@ use std::hint::black_box;
 use sha1::{Digest, Sha1};
 
 use super::md5_crypt::push;
-use super::{base64, des_crypt, md5_crypt};
+use super::{des_crypt, md5_crypt};
+use crate::base64;
 
 /// Returns whether the comparison takes so long that it should not block an event loop: tens of
 /// microseconds to seconds, by the form and the cost of the hash.

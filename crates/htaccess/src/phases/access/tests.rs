@@ -123,7 +123,7 @@ impl Asked {
             } else if let Some((name, _)) = word.split_once('=') {
                 asked.variables.push(name.to_owned());
             } else {
-                let encoded = crate::modules::auth::encoded(word.as_bytes());
+                let encoded = crate::base64::encode(word.as_bytes());
                 let value = [&b"Basic "[..], &encoded].concat();
                 asked.request.fields.push(b"Authorization", &value);
             }
