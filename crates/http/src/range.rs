@@ -137,9 +137,11 @@ pub struct RangePart {
 
 impl Multipart {
     /// Plans a response for `spans` of a representation of `length` bytes and that media type;
-    /// `None` where a response with the whole would state none. `token` makes the boundary; the
-    /// content should not contain it, so it should be a random number.
+    /// `None` where a response with the whole would state none. Parts do not state one that is
+    /// longer than 256 bytes: each would have a copy. `token` makes the boundary; the content
+    /// should not contain it, so it should be a random number.
     pub fn plan(spans: &[Span], length: u64, media_type: Option<&[u8]>, token: u64) -> Multipart {
+        let media_type = media_type.filter(|it| it.len() <= LONGEST_MEDIA_TYPE);
         let mut boundary = ShortText::new();
         boundary.push(b"howdah-");
         boundary.push_hexadecimal(token);
@@ -178,6 +180,10 @@ impl Multipart {
 /// range costs a part head and a read. Apache's MaxRanges; readers of documents ask for a hundred
 /// pages at once.
 pub const RANGE_LIMIT: usize = 200;
+
+/// Bytes of a media type that each part states. Type and subtype have 127 each at most (RFC 6838
+/// §4.2), and in practice far less.
+const LONGEST_MEDIA_TYPE: usize = 256;
 
 fn range_set(value: &[u8]) -> Option<&[u8]> {
     let (unit, set) = value.split_at_checked(b"bytes=".len())?;
@@ -356,5 +362,17 @@ mod tests {
             b"\r\n--howdah-beef--\r\n",
         ];
         assert_eq!(sent, expected.concat());
+    }
+
+    #[test]
+    fn parts_do_not_state_a_long_media_type() {
+        for (length, is_stated) in [(LONGEST_MEDIA_TYPE, true), (LONGEST_MEDIA_TYPE + 1, false)] {
+            let media_type = vec![b'a'; length];
+            let plan = Multipart::plan(&spans(&[(4, 5), (0, 1)]), 6, Some(&media_type), 1);
+            for part in &plan.parts {
+                let states = part.head.windows(13).any(|it| it == b"Content-Type:");
+                assert_eq!(states, is_stated, "{length}");
+            }
+        }
     }
 }

@@ -71,6 +71,14 @@ impl Segment {
             Segment::Span(span) => span.length(),
         }
     }
+
+    fn memory(&self) -> usize {
+        let text = match self {
+            Segment::Text(bytes, _) => bytes.len(),
+            Segment::Span(_) => 0,
+        };
+        size_of::<Segment>() + text
+    }
 }
 
 impl BodySource for Ranged {
@@ -132,6 +140,10 @@ impl BodySource for Ranged {
 
     fn length(&self) -> Option<u64> {
         Some(self.length)
+    }
+
+    fn own_memory(&self) -> usize {
+        self.segments.iter().map(Segment::memory).sum::<usize>() + self.content.own_memory()
     }
 
     fn discard(&mut self) {

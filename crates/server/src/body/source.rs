@@ -37,6 +37,12 @@ pub(crate) trait BodySource: fmt::Debug {
     /// Returns the length of the whole content, where it is known before the content is complete.
     fn length(&self) -> Option<u64>;
 
+    /// Returns the bytes that the source has in memory for this response alone, and that are not
+    /// counted elsewhere.
+    fn own_memory(&self) -> usize {
+        0
+    }
+
     /// Returns how long the source may be silent before the filters are flushed.
     fn pause(&self) -> Duration {
         PAUSE
@@ -164,16 +170,6 @@ impl ResponseBody {
         }
     }
 
-    /// Returns the bytes that are in memory for this body alone.
-    pub(super) fn own_memory(&self) -> usize {
-        match self {
-            ResponseBody::Buffer(bytes, sent) => bytes.len() - sent,
-            ResponseBody::Memory(bytes, range) if Rc::strong_count(bytes) == 1 => range.len(),
-            ResponseBody::Shared(bytes, range) if Arc::strong_count(bytes) == 1 => range.len(),
-            _ => 0,
-        }
-    }
-
     /// Returns the file whose descriptor the body needs. `None`: it needs none.
     #[inline]
     pub(crate) fn file(&self) -> Option<&OpenFile> {
@@ -290,6 +286,19 @@ impl BodySource for ResponseBody {
             ResponseBody::Parts(parts) => parts.iter().map(ResponseBody::length).sum(),
             ResponseBody::Script(script) => script.declared,
             ResponseBody::Stream(source) => source.length(),
+        }
+    }
+
+    fn own_memory(&self) -> usize {
+        match self {
+            ResponseBody::Buffer(bytes, sent) => bytes.len() - sent,
+            ResponseBody::Memory(bytes, range) if Rc::strong_count(bytes) == 1 => range.len(),
+            ResponseBody::Shared(bytes, range) if Arc::strong_count(bytes) == 1 => range.len(),
+            ResponseBody::Parts(parts) => {
+                size_of_val(&**parts) + parts.iter().map(ResponseBody::own_memory).sum::<usize>()
+            }
+            ResponseBody::Stream(source) => source.own_memory(),
+            _ => 0,
         }
     }
 

@@ -367,7 +367,12 @@ impl<T: Transport> H1Connection<T> {
             return AfterResponse::Close;
         };
         let length = response.length();
+        let mut head = thread.held_memory(&peer);
         let (outcome, after) = match response.tunnel.take() {
+            // It is there as data and as it is sent.
+            _ if !head.hold_head(2 * response.head.get().fields.length()) => {
+                (self.last_outcome(0, 0, Err(PumpError::Memory)), AfterResponse::Close)
+            }
             None => self.send(work, site, &mut response, parsed.persistent).await,
             Some(tunnel) => Box::pin(self.carry(work, &response, tunnel)).await,
         };

@@ -27,7 +27,7 @@ impl<T: Transport> H1Connection<T> {
         self.wire.begin_response();
         if let Err(error) = self.wire.write_all(&head).await {
             let result = Err(PumpError::Client(error));
-            return (self.outcome(0, 0, result), AfterResponse::Close);
+            return (self.last_outcome(0, 0, result), AfterResponse::Close);
         }
         // A tunnel may be idle for hours: it has no buffers of a request's size.
         let input = std::mem::take(&mut work.input);
@@ -48,10 +48,17 @@ impl<T: Transport> H1Connection<T> {
             (Ok(()), true) => AfterResponse::Linger,
             _ => AfterResponse::Close,
         };
-        (self.outcome(content, sent + content, result), after)
+        (self.last_outcome(content, sent + content, result), after)
     }
 
-    fn outcome(&self, bytes: u64, sent: u64, result: Result<(), PumpError>) -> SendOutcome {
+    /// The outcome of the last response of the connection, of which the client took `sent` bytes,
+    /// with `bytes` of content.
+    pub(super) fn last_outcome(
+        &self,
+        bytes: u64,
+        sent: u64,
+        result: Result<(), PumpError>,
+    ) -> SendOutcome {
         let connection = ConnectionFacts {
             received: self.received,
             sent,

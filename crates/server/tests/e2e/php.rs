@@ -4,6 +4,7 @@ mod children;
 mod failures;
 mod figures;
 mod functions;
+mod growth;
 mod headers;
 mod held_releases;
 mod output;
