@@ -209,6 +209,22 @@ impl LogFormat {
         self.values().any(|value| *value == LogValue::ScriptCpu)
     }
 
+    /// Returns the names of the variables that a line tells.
+    pub fn told_variables(&self) -> impl Iterator<Item = &str> {
+        self.values().filter_map(|value| match value {
+            LogValue::Environment(name) => Some(name.as_str()),
+            _ => None,
+        })
+    }
+
+    /// Returns the names of the notes that a line tells.
+    pub fn told_notes(&self) -> impl Iterator<Item = &str> {
+        self.values().filter_map(|value| match value {
+            LogValue::Note(name) => Some(name.as_str()),
+            _ => None,
+        })
+    }
+
     fn values(&self) -> impl Iterator<Item = &LogValue> {
         self.parts.iter().filter_map(|part| match part {
             LogPart::Text(_) => None,

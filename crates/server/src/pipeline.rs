@@ -100,8 +100,8 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> ServedReq
     let mut notes = None;
     let (mut response, user) =
         answer(context, site, resolved, &mut notes, u32::from(refused.is_some())).await;
-    if let Some(notes) = &mut notes {
-        notes.add(context.script_environment.as_deref(), context.script_notes.as_deref());
+    if let (Some(notes), Some(log)) = (&mut notes, context.thread.access_log(Some(site))) {
+        notes.add(log, context.script_environment.as_deref(), context.script_notes.as_deref());
     }
 
     // Settle: short content passes its filters before the head states its length.
@@ -136,6 +136,8 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> ServedReq
         response.excuse = context.excuse(response.status());
     }
     context.phase.set(Phase::Sending);
+    // Nothing needs them any more, and the client may take its time.
+    (context.script_environment, context.script_notes) = (None, None);
     ServedRequest { response, site: Some(site), user, notes }
 }
 
@@ -267,13 +269,13 @@ async fn answer(
         return (Some(response), None);
     }
     let access_log = context.thread.access_log(Some(site));
-    let takes_notes = access_log.is_some_and(AccessLog::takes_notes);
+    let noting_log = access_log.filter(|log| log.takes_notes());
     let tells_script = access_log.is_some_and(AccessLog::tells_script);
     loop {
         let is_error = errors > 0;
-        if takes_notes {
-            let tells_file = access_log.is_some_and(AccessLog::tells_file);
-            let taken = notes.insert(notes::of(context, site, &resolved, tells_file && !is_error));
+        if let Some(log) = noting_log {
+            let asks_disk = log.tells_file() && !is_error;
+            let taken = notes.insert(notes::of(context, site, &resolved, (log, asks_disk)));
             context.run = tells_script.then(|| Rc::clone(&taken.run));
         }
         let Resolved { resolution, mut ruled } = resolved;

@@ -5,7 +5,6 @@ mod own;
 mod time;
 
 use std::cell::RefCell;
-use std::collections::HashSet;
 use std::io::Write;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -74,9 +73,10 @@ pub(crate) struct ResolutionNotes {
     pub(crate) file: Vec<u8>,
     /// Apache's name of the handler; empty for none.
     pub(crate) handler: Vec<u8>,
-    /// The variables that directives and the script have set.
+    /// The variables that the format tells, as directives and then the script have set them: the
+    /// last value of a name counts.
     pub(crate) environment: Fields,
-    /// The notes of directives and of the script.
+    /// The notes that the format tells, in the same order.
     pub(crate) notes: Fields,
     /// The time from the request to the head of its response.
     pub(crate) first_byte: Option<Duration>,
@@ -85,15 +85,18 @@ pub(crate) struct ResolutionNotes {
 }
 
 impl ResolutionNotes {
-    /// Adds the variables and the notes that the script has set.
-    pub(crate) fn add(&mut self, environment: Option<&Fields>, notes: Option<&Fields>) {
-        for (set, into) in [(environment, &mut self.environment), (notes, &mut self.notes)] {
-            let Some(set) = set else { continue };
-            let names: HashSet<_> = set.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
-            let mut all = Fields::new();
-            let kept = into.iter().filter(|(name, _)| !names.contains(&name.to_ascii_lowercase()));
-            kept.chain(set.iter()).for_each(|(name, value)| all.push(name, value));
-            *into = all;
+    /// Adds what `log` tells of the variables and notes that the script has set.
+    pub(crate) fn add(
+        &mut self,
+        log: AccessLog<'_>,
+        variables: Option<&Fields>,
+        notes: Option<&Fields>,
+    ) {
+        if let Some(variables) = variables {
+            log.add_variables(variables, &mut self.environment);
+        }
+        if let Some(notes) = notes {
+            log.add_notes(notes, &mut self.notes);
         }
     }
 }
@@ -232,6 +235,18 @@ impl AccessLog<'_> {
         matches!(format, AccessFormat::Json) || format.own().is_some_and(LogFormat::tells_script)
     }
 
+    /// Adds those of the variables that the format tells to `told`.
+    pub(crate) fn add_variables(self, variables: &Fields, told: &mut Fields) {
+        let names = self.site.format.own().into_iter().flat_map(LogFormat::told_variables);
+        add_told(names, variables, told);
+    }
+
+    /// Adds those of the notes that the format tells to `told`.
+    pub(crate) fn add_notes(self, notes: &Fields, told: &mut Fields) {
+        let names = self.site.format.own().into_iter().flat_map(LogFormat::told_notes);
+        add_told(names, notes, told);
+    }
+
     /// Adds a line.
     pub(crate) fn record(self, record: &RequestRecord<'_>) {
         let log = &self.logs.logs[self.site.log];
@@ -251,6 +266,17 @@ impl AccessLog<'_> {
         drop(lines);
         if is_full {
             log.hand_over();
+        }
+    }
+}
+
+/// Adds the last value of each of the names. They are held until the client has taken the response,
+/// so a value is cut where its line would cut it.
+fn add_told<'n>(names: impl Iterator<Item = &'n str>, set: &Fields, told: &mut Fields) {
+    for name in names {
+        if let Some(value) = set.values(name.as_bytes()).last() {
+            // One byte more, as a sign that it was cut.
+            told.push(name.as_bytes(), &value[..value.len().min(LONGEST_VALUE + 1)]);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 
 use howdah_htaccess::modules::auth::named_user;
-use howdah_http::Request;
+use howdah_http::{Fields, Request};
 use howdah_php::RunReport;
 use howdah_site::{
     DocumentPath, Resolution, Resolved, RuledRequest, Site, logged_path, requested_file,
@@ -12,17 +12,22 @@ use howdah_sys::open::Lookup;
 
 use super::RequestContext;
 use super::directives::{budget_here, link_steps};
-use crate::observe::ResolutionNotes;
+use crate::observe::{AccessLog, ResolutionNotes};
 
-/// Returns how the request was resolved, in Apache's words. `asks_disk`: the file that the request
-/// is for may be looked up once more, where the resolution does not name it.
+/// Returns what `log` tells of the way in which the request was resolved. `asks_disk`: the file
+/// that the request is for may be looked up once more, where the resolution does not name it.
 pub(super) fn of(
     context: &RequestContext<'_, '_>,
     site: &Site,
     resolved: &Resolved,
-    asks_disk: bool,
+    (log, asks_disk): (AccessLog<'_>, bool),
 ) -> Box<ResolutionNotes> {
     let state = resolved.ruled.as_ref().map(|ruled| &ruled.state);
+    let (mut environment, mut notes) = (Fields::new(), Fields::new());
+    if let Some(state) = state {
+        log.add_variables(&state.env, &mut environment);
+        log.add_notes(&state.notes, &mut notes);
+    }
     let handler: &[u8] = match &resolved.resolution {
         Resolution::Php(_) => b"application/x-httpd-php",
         Resolution::Listing { .. } => b"httpd/unix-directory",
@@ -34,8 +39,8 @@ pub(super) fn of(
         query: state.filter(|state| !state.uri.is_empty()).map(|state| state.args.clone()),
         file: file_of(context, site, resolved, asks_disk),
         handler: handler.to_vec(),
-        environment: state.map(|state| state.env.clone()).unwrap_or_default(),
-        notes: state.map(|state| state.notes.clone()).unwrap_or_default(),
+        environment,
+        notes,
         run: RunReport::default(),
         first_byte: None,
     })

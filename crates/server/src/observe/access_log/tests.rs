@@ -174,3 +174,18 @@ fn formats_of_ones_own() {
     // A head that could not be read.
     assert_eq!(own("\"%r\" %U%q %V %{a}i", &Request::new()), "\"-\" - - -\n");
 }
+
+#[test]
+fn only_variables_that_the_format_tells_are_held_and_long_ones_are_cut() {
+    let mut set = Fields::new();
+    let long = vec![b'x'; 3 * LONGEST_VALUE];
+    for (name, value) in [(&b"KIND"[..], &b"first"[..]), (b"kind", b"last"), (b"Other", b"o")] {
+        set.push(name, value);
+    }
+    set.push(b"LONG", &long);
+    let mut told = Fields::new();
+    add_told(["KIND", "LONG", "MISSING"].into_iter(), &set, &mut told);
+    assert_eq!(told.values(b"KIND").collect::<Vec<_>>(), [b"last"]);
+    assert_eq!(told.value(b"LONG").map(<[u8]>::len), Some(LONGEST_VALUE + 1));
+    assert_eq!(told.len(), 2);
+}
