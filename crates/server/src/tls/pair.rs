@@ -43,6 +43,10 @@ pub(crate) struct CertificatePair {
 /// Bytes of the longest file that is read: a hundred certificates. A longer one is refused.
 const LONGEST: u64 = 1 << 20;
 
+/// Bytes of all certificates that a handshake sends. Each one holds them until the client has
+/// answered, who need not be known yet. OpenSSL's clients take 100 KB; usual chains have 5 KB.
+const LONGEST_CHAIN: usize = 64 << 10;
+
 impl PairText {
     /// Reads both files.
     ///
@@ -81,6 +85,7 @@ impl PairText {
         let of_certificate = |why: String| format!("{}: {why}", self.certificate_name);
         let of_key = |why: String| format!("{}: {why}", self.key_name);
         let chain = chain(&self.certificate).map_err(of_certificate)?;
+        check_length(&chain).map_err(of_certificate)?;
         let facts = CertificateFacts::read(&chain[0]).map_err(of_certificate)?;
         let key = key(&self.key).map_err(of_key)?;
         let signs = provider().key_provider.load_private_key(key).map_err(|error| {
@@ -246,6 +251,23 @@ pub(super) fn chain(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String>
                       `-----BEGIN CERTIFICATE-----`"
             .to_owned()),
         Err(error) => Err(no_pem(&error)),
+    }
+}
+
+/// Checks that handshakes can send the certificates of a chain.
+///
+/// # Errors
+/// They are too long together. Says what to do.
+fn check_length(chain: &[CertificateDer<'_>]) -> Result<(), String> {
+    let bytes: usize = chain.iter().map(|certificate| certificate.len()).sum();
+    match bytes {
+        0..=LONGEST_CHAIN => Ok(()),
+        _ => Err(format!(
+            "its {} certificates have {bytes} bytes, and each handshake would send all of them; \
+             at most {LONGEST_CHAIN} are sent: keep the server's own certificate and the \
+             intermediate ones that lead to an authority, and no list of authorities",
+            chain.len()
+        )),
     }
 }
 

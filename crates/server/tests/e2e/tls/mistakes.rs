@@ -33,10 +33,12 @@ fn unusable_certificates_and_keys_are_refused_with_advice() {
     );
     let (half, _) = good.certificate.split_at(300);
     folder.file("half.pem", half);
+    folder.file("authorities.pem", good.certificate.repeat(200));
     folder.file("bad.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
     let rows = [
         ("good", "other.key", "does not belong to the certificate"),
         ("none", "good.key", "none.pem: No such file or directory"),
+        ("authorities", "good.key", "keep the server's own certificate and the intermediate ones"),
         ("good", "none.key", "none.key: No such file or directory"),
         ("empty", "good.key", "there is no certificate in it"),
         ("der", "good.key", "openssl x509 -inform DER"),
