@@ -5,6 +5,9 @@ use howdah_http::Fields;
 /// The bytes of a response head's names and values that directives may lead to: as many as a script
 /// may send. Beyond them: 500.
 pub(crate) const LONGEST_HEAD: usize = 512 << 10;
+/// The fields of a response head that directives may lead to: as many as a script may send. Beyond
+/// them: 500.
+pub(crate) const MOST_FIELDS: usize = 8_000;
 
 /// Appends a value to the field's first line, behind a comma, as `apr_table_merge` does. Adds a
 /// line where there is none.

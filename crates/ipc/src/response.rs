@@ -33,12 +33,17 @@ pub const PREFIX: usize = 8;
 /// Largest number of bytes of a script's response head, with its prefix: half of a response ring. A
 /// longer head is an error of the script: the client gets 500, and the log a message.
 pub const MOST_HEAD: usize = 512 * 1024;
+/// Largest number of fields of a script's response head, for the same reason: HTTP/2 and HTTP/3
+/// take a microsecond for each.
+pub const MOST_FIELDS: usize = 8_000;
 
 /// Encodes response heads into a buffer that is reused.
 #[derive(Debug, Default)]
 pub struct HeadEncoder {
     buffer: Vec<u8>,
     fields: u16,
+    /// The head is that of a response, and not variables or notes.
+    is_response: bool,
 }
 
 impl HeadEncoder {
@@ -46,6 +51,7 @@ impl HeadEncoder {
     pub fn begin(&mut self, kind: HeadKind, status: u16, reason: &[u8]) {
         self.buffer.clear();
         self.fields = 0;
+        self.is_response = matches!(kind, HeadKind::Interim | HeadKind::Final);
         self.buffer.extend_from_slice(&[0; 4]);
         self.buffer.extend_from_slice(&(kind as u32).to_ne_bytes());
         self.buffer.extend_from_slice(&status.to_ne_bytes());
@@ -68,8 +74,12 @@ impl HeadEncoder {
         self.fields = self.fields.saturating_add(1);
     }
 
-    /// Returns the whole head with its prefix; `None` if it is longer than [`MOST_HEAD`].
+    /// Returns the whole head with its prefix; `None` if it is longer than [`MOST_HEAD`], or is
+    /// that of a response with more than [`MOST_FIELDS`].
     pub fn finish(&mut self) -> Option<&[u8]> {
+        if self.is_response && usize::from(self.fields) > MOST_FIELDS {
+            return None;
+        }
         let length = (self.buffer.len() - PREFIX) as u32;
         self.buffer[0..4].copy_from_slice(&length.to_ne_bytes());
         self.buffer[10..12].copy_from_slice(&self.fields.to_ne_bytes());
@@ -202,6 +212,22 @@ mod tests {
             prefix[4..].copy_from_slice(&(HeadKind::Final as u32).to_ne_bytes());
             let expected = fits.then_some((HeadKind::Final, length));
             assert_eq!(decode_prefix(prefix).ok(), expected, "{length}");
+        }
+    }
+
+    #[test]
+    fn a_response_has_eight_thousand_fields_at_most_and_variables_any_number() {
+        for (kind, number, fits) in [
+            (HeadKind::Final, MOST_FIELDS, true),
+            (HeadKind::Final, MOST_FIELDS + 1, false),
+            (HeadKind::Interim, MOST_FIELDS + 1, false),
+            (HeadKind::Environment, MOST_FIELDS + 1, true),
+            (HeadKind::Notes, MOST_FIELDS + 1, true),
+        ] {
+            let mut encoder = HeadEncoder::default();
+            encoder.begin(kind, 200, b"");
+            (0..number).for_each(|_| encoder.field(b"X", b""));
+            assert_eq!(encoder.finish().is_some(), fits, "{kind:?} {number}");
         }
     }
 

@@ -13,7 +13,7 @@ use std::ptr;
 
 use howdah_ipc::pool_state::{PoolStatePiece, PoolStateQuestion};
 use howdah_ipc::request::{DecodedRequest, EntryPairs, FixedText};
-use howdah_ipc::response::{HeadKind, MOST_HEAD};
+use howdah_ipc::response::{HeadKind, MOST_FIELDS, MOST_HEAD};
 
 pub use self::sink::{ClientGone, Field, HeadError, ResponseSink};
 use self::sub_request::SubRequests;
@@ -232,7 +232,8 @@ impl<'c> PhpRequest<'c> {
             Err(HeadError::TooLong) => {
                 let what = format!(
                     "the response was replaced by an error: the script's header fields have more \
-                     than {} KB together; send fewer or shorter fields",
+                     than {} KB together, or are more than {MOST_FIELDS}; send fewer or shorter \
+                     fields",
                     MOST_HEAD / 1024
                 );
                 self.log(Level::Error, what.as_bytes());

@@ -32,4 +32,4 @@ pub(crate) use self::timed::{
     ConnectionError, LINGER, LINGER_BYTES, PaceLimit, SendError, TimedTransport,
 };
 pub(crate) use self::transport::{ContentPiece, SHORT_FILE, Transport};
-pub(crate) use self::turn::{HandshakeTurns, wake_at_next_turn};
+pub(crate) use self::turn::{HANDSHAKE_STEPS, TurnSteps, wake_at_next_turn};

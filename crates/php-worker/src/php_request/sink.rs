@@ -12,7 +12,7 @@ pub struct ClientGone;
 pub enum HeadError {
     /// The client has gone.
     ClientGone,
-    /// The head is longer than the limit.
+    /// The head is longer, or has more fields, than the limit.
     TooLong,
 }
 

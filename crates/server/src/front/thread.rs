@@ -31,7 +31,8 @@ use super::workspace::Workspace;
 use crate::body::{FilterPlace, SpoolLimits};
 use crate::host::{ComparedPasswords, FrontHost, Passwords, user_of};
 use crate::net::{
-    AcceptTurn, AcceptedConnection, Clients, DeadlineWatches, HandshakeTurns, Listener, Peer, SWEEP,
+    AcceptTurn, AcceptedConnection, Clients, DeadlineWatches, HANDSHAKE_STEPS, Listener, Peer,
+    SWEEP, TurnSteps,
 };
 use crate::observe::{AccessLog, AccessLogs, DirectiveMessage, RequestError, ThreadCounters};
 use crate::pipeline::{CostlySites, answers};
@@ -55,7 +56,8 @@ pub(crate) struct FrontThread {
     counters: ThreadCounters,
     encoder: RefCell<RequestEncoder>,
     watches: DeadlineWatches,
-    handshake_turns: HandshakeTurns,
+    handshake_turns: TurnSteps,
+    long_head_turns: TurnSteps,
     kept: KeptConnections,
     clock: Clock,
     access: AccessLogs,
@@ -187,7 +189,8 @@ impl FrontThread {
             counters,
             encoder: RefCell::new(RequestEncoder::default()),
             watches: DeadlineWatches::new(),
-            handshake_turns: HandshakeTurns::default(),
+            handshake_turns: TurnSteps::of(HANDSHAKE_STEPS),
+            long_head_turns: TurnSteps::of(1),
             kept: KeptConnections::default(),
             clock: Clock::new(),
             access,
@@ -299,8 +302,14 @@ impl FrontThread {
     }
 
     /// The handshakes' turns.
-    pub(crate) fn handshake_turns(&self) -> &HandshakeTurns {
+    pub(crate) fn handshake_turns(&self) -> &TurnSteps {
         &self.handshake_turns
+    }
+
+    /// The turns in which heads with many fields are encoded for HTTP/2 and HTTP/3: one takes some
+    /// milliseconds.
+    pub(crate) fn long_head_turns(&self) -> &TurnSteps {
+        &self.long_head_turns
     }
 
     /// The connections to upstreams that wait for their next request.

@@ -12,33 +12,41 @@ use std::task::{Context, Wake, Waker};
 
 use tokio::sync::Semaphore;
 
-/// Steps of handshakes in one turn of a thread: further ones wait for the next turns. A step takes
-/// up to a quarter of a millisecond, for a key exchange and a signature.
-const AT_ONCE: usize = 4;
+/// Steps of handshakes in one turn of a thread: thousands of clients that have connected before can
+/// send their first messages at the same time. A step takes up to a quarter of a millisecond, for a
+/// key exchange and a signature.
+pub(crate) const HANDSHAKE_STEPS: usize = 4;
 
 /// Wakes `waker` when the event loop of this thread has looked at its sockets again.
 pub(crate) fn wake_at_next_turn(waker: &Waker) {
     let _ = pin!(tokio::task::yield_now()).poll(&mut Context::from_waker(waker));
 }
 
-/// The steps of handshakes that a thread does in one turn of its event loop, in the order in which
-/// they were asked for. Thousands of clients that have connected before can send their first
-/// messages at the same time.
+/// The steps of some long work that a thread does in one turn of its event loop, in the order in
+/// which they were asked for.
 #[derive(Debug)]
-pub(crate) struct HandshakeTurns(Arc<HandshakeSteps>);
+pub(crate) struct TurnSteps(Arc<StepsOfTurn>);
 
 #[derive(Debug)]
-struct HandshakeSteps {
-    /// The steps that are left of [`AT_ONCE`].
+struct StepsOfTurn {
+    /// The steps that a turn has.
+    most: usize,
+    /// Those of them that are left.
     left: Semaphore,
     /// Whether the event loop renews them in its next turn.
     is_waiting: AtomicBool,
 }
 
-impl HandshakeTurns {
+impl TurnSteps {
+    /// In each turn `most` steps, at least one.
+    pub(crate) fn of(most: usize) -> TurnSteps {
+        let (left, is_waiting) = (Semaphore::new(most), AtomicBool::new(false));
+        TurnSteps(Arc::new(StepsOfTurn { most, left, is_waiting }))
+    }
+
     /// Waits for a turn with a step that is left.
     pub(crate) async fn take(&self) {
-        let HandshakeSteps { left, is_waiting } = &*self.0;
+        let StepsOfTurn { left, is_waiting, .. } = &*self.0;
         left.acquire().await.expect("nobody closes it").forget();
         if left.available_permits() == 0 && !is_waiting.swap(true, Ordering::Relaxed) {
             wake_at_next_turn(&Waker::from(Arc::clone(&self.0)));
@@ -46,17 +54,10 @@ impl HandshakeTurns {
     }
 }
 
-impl Default for HandshakeTurns {
-    fn default() -> HandshakeTurns {
-        let (left, is_waiting) = (Semaphore::new(AT_ONCE), AtomicBool::new(false));
-        HandshakeTurns(Arc::new(HandshakeSteps { left, is_waiting }))
-    }
-}
-
-impl Wake for HandshakeSteps {
+impl Wake for StepsOfTurn {
     fn wake(self: Arc<Self>) {
         self.is_waiting.store(false, Ordering::Relaxed);
-        self.left.add_permits(AT_ONCE.saturating_sub(self.left.available_permits()));
+        self.left.add_permits(self.most.saturating_sub(self.left.available_permits()));
     }
 }
 
@@ -70,13 +71,15 @@ mod tests {
 
     use super::*;
 
+    const AT_ONCE: usize = 4;
+
     #[test]
-    fn a_turn_has_a_few_steps_of_handshakes_in_the_order_of_the_clients() {
+    fn a_turn_has_a_few_steps_in_the_order_of_the_clients() {
         let is_gone = |number: usize| number > AT_ONCE && number % 7 == 3;
         let runtime = Builder::new_current_thread().build_local(LocalOptions::default()).unwrap();
         let (turn, taken) = (Rc::new(Cell::new(0)), Rc::new(RefCell::new(Vec::new())));
         runtime.block_on(async {
-            let turns = Rc::new(HandshakeTurns::default());
+            let turns = Rc::new(TurnSteps::of(AT_ONCE));
             let client = |number| {
                 let (turns, turn, taken) = (turns.clone(), turn.clone(), taken.clone());
                 spawn_local(async move {

@@ -10,6 +10,8 @@ use std::time::Instant;
 use howdah_htaccess::modules::filter;
 use howdah_htaccess::response;
 use howdah_http::{Fields, Method, ResponseHead, Status, members};
+use howdah_ipc::Corrupt;
+use howdah_ipc::response::MOST_FIELDS;
 use howdah_php::{
     AskingConnection, DispatchError, ExchangeError, HeadKind, PoolHandle, QueuePlace, RequestBody,
     RequestEncoder, ScriptExchange, ScriptRun, decode_head,
@@ -426,6 +428,9 @@ const MOST_TEXTS: usize = 1_000;
 /// as its status; one that no final response can have becomes 500.
 fn checked_head(kind: HeadKind, bytes: &[u8]) -> Result<ResponseHead, ExchangeError> {
     let sent = decode_head(bytes)?;
+    if sent.field_count() > MOST_FIELDS {
+        return Err(ExchangeError::Malformed(Corrupt("a response head has too many fields")));
+    }
     let fits = |status: &Status| status.is_informational() == (kind == HeadKind::Interim);
     let status = Status::new(sent.status).filter(fits).unwrap_or(Status::INTERNAL_SERVER_ERROR);
     let mut head = ResponseHead::new(status);

@@ -15,6 +15,9 @@ use crate::net::{ConnectionError, Peer, forwarded};
 use crate::observe::{ConnectionFacts, ErrorContext, Phase, RequestError, ResolutionNotes};
 use crate::pipeline::{self, Arrival, RequestContext, Response, SendOutcome, ServedRequest};
 
+/// Fields of a head that is encoded in a turn of its own.
+const MANY_FIELDS: usize = 500;
+
 /// Serves the request with that head. `ends`: no content follows the head.
 pub(crate) async fn serve<S: Stream>(
     stream: &S,
@@ -208,6 +211,9 @@ impl<S: Stream> StreamExchange<'_, S> {
         if !held_head.hold_head(response.head.get().fields.length()) {
             self.stream.abandon();
             return self.outcome(0, Err(PumpError::Memory));
+        }
+        if response.head.get().fields.len() > MANY_FIELDS {
+            thread.long_head_turns().take().await;
         }
         let made = head::response(&response.head, method, promised, &date, alternative.as_deref());
         let priority = priority(work, response);

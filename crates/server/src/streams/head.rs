@@ -142,8 +142,8 @@ fn with_fields(head: &ResponseHead, fields: HeaderMap) -> Response<()> {
 
 fn own_fields(head: &ResponseHead) -> HeaderMap {
     let mut fields = HeaderMap::with_capacity(head.fields.len().min(MOST_FIELDS) + ADDED_FIELDS);
-    for (name, value) in head.fields.iter() {
-        // A head with more fields than the map takes is sent without the rest.
+    // A head with more fields than the map takes is sent without the rest.
+    for (name, value) in head.fields.iter().take(MOST_LINES) {
         if let Some((name, value)) = made(name, value)
             && fields.try_append(name, value).is_err()
         {
@@ -153,7 +153,28 @@ fn own_fields(head: &ResponseHead) -> HeaderMap {
     fields
 }
 
+/// Fields of a response that are sent, of scripts and directives together. A map that is full would
+/// panic when Date is put into it: it takes 24,576.
+const MOST_LINES: usize = 24_000;
 /// Date, Server and Content-Length.
 const ADDED_FIELDS: usize = 3;
 /// Fields for which room is made at once. The room grows for more.
 const MOST_FIELDS: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_with_more_fields_than_a_map_takes_is_sent_with_the_first_ones() {
+        let mut head = ResponseHead::new(howdah_http::Status::OK);
+        for number in 0..40_000 {
+            head.fields.push(format!("x-{number}").as_bytes(), b"");
+        }
+        let date = made_fields::date(b"Sun, 06 Nov 1994 08:49:37 GMT");
+        let fields = complete(&head, Some(7), date, Some(&HeaderValue::from_static("h3")));
+        assert_eq!(fields.len(), MOST_LINES + 4);
+        assert_eq!(fields[CONTENT_LENGTH], "7");
+        assert!(fields.contains_key("x-0") && !fields.contains_key(format!("x-{MOST_LINES}")));
+    }
+}

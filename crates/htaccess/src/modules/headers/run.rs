@@ -9,7 +9,7 @@ use super::format;
 use super::key_rules::KeyRules;
 use super::rule::{HeaderCondition, HeaderRule, RuleAction, RuleValue};
 use crate::evaluation_context::EvaluationContext;
-use crate::fields::{LONGEST_HEAD, append};
+use crate::fields::{LONGEST_HEAD, MOST_FIELDS, append};
 use crate::metered_text::TextError;
 use crate::pattern::Captures;
 use crate::trace::TraceEvent;
@@ -72,8 +72,11 @@ impl HeaderTable {
                      with 32 bytes for each",
                 )
             }
-            HeaderTable::Success | HeaderTable::Always => (self.read(tx).length() > LONGEST_HEAD)
-                .then_some("the fields become longer than 512 KiB together"),
+            HeaderTable::Success | HeaderTable::Always => {
+                let fields = self.read(tx);
+                (fields.length() > LONGEST_HEAD || fields.len() > MOST_FIELDS)
+                    .then_some("the fields become longer than 512 KiB together, or more than 8,000")
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use howdah_http::date;
 
 use super::expansion::RewriteError;
 use super::notes;
-use crate::fields::{LONGEST_HEAD, can_be_sent};
+use crate::fields::{LONGEST_HEAD, MOST_FIELDS, can_be_sent};
 use crate::number;
 use crate::transaction::Transaction;
 use crate::work;
@@ -54,7 +54,8 @@ pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), 
     if !can_be_sent(&line) {
         return Err(RewriteError::BadCookie);
     }
-    if transaction.state.error_fields.length() + line.len() > LONGEST_HEAD {
+    let fields = &transaction.state.error_fields;
+    if fields.length() + line.len() > LONGEST_HEAD || fields.len() >= MOST_FIELDS {
         return Err(RewriteError::LongCookies);
     }
     notes::note_cookie(&mut transaction.state, name);

@@ -62,7 +62,9 @@ impl RewriteError {
             RewriteError::Exhausted => "a pattern takes too many steps on this request",
             RewriteError::TooLong => "an expansion exceeds 64 KiB",
             RewriteError::BadCookie => "a cookie has control characters in it",
-            RewriteError::LongCookies => "the cookies become longer than 512 KiB together",
+            RewriteError::LongCookies => {
+                "the cookies become longer than 512 KiB together, or more than 8,000"
+            }
             RewriteError::NoRoom => NoVariableRoom::MESSAGE,
         }
     }
