@@ -1,6 +1,6 @@
 //! Paths that the operator wrote and that may lead through the folder of a site's owner: those of
-//! logs and of Unix sockets. The owner could have the server use another place by a link, with more
-//! rights than the owner has.
+//! logs, of Unix sockets, and of certificates with their keys. The owner could have the server use
+//! another place by a link, with more rights than the owner has.
 
 use std::ffi::{CString, OsStr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -31,6 +31,15 @@ pub(crate) fn resolved(path: &Path) -> io::Result<PathBuf> {
     checked(found)
 }
 
+/// Returns the path of a file that exists without links, if each of them belongs to root, to the
+/// server's user or to the owner of that file, wherever it leads.
+///
+/// # Errors
+/// A link is another's, or a part of the path cannot be looked up.
+pub(crate) fn owned(path: &Path) -> io::Result<PathBuf> {
+    own_links(LinkedPath::of(&std::path::absolute(path)?)?).map(|found| found.real)
+}
+
 fn parts(path: &Path) -> io::Result<(PathBuf, &OsStr)> {
     match (path.parent(), path.file_name()) {
         (Some(folder), Some(name)) => Ok((std::path::absolute(folder)?, name)),
@@ -38,13 +47,18 @@ fn parts(path: &Path) -> io::Result<(PathBuf, &OsStr)> {
     }
 }
 
-fn checked(found: LinkedPath) -> io::Result<PathBuf> {
-    if let Some(link) = found.foreign_link {
-        return Err(io::Error::other(format!(
+fn own_links(found: LinkedPath) -> io::Result<LinkedPath> {
+    match found.foreign_link {
+        None => Ok(found),
+        Some(link) => Err(io::Error::other(format!(
             "the link {} belongs neither to root nor to the owner of the place that it leads to",
             link.display()
-        )));
+        ))),
     }
+}
+
+fn checked(found: LinkedPath) -> io::Result<PathBuf> {
+    let found = own_links(found)?;
     // Sites of one user could use each other's files.
     let leads_away = |link: &Path| link.parent().is_none_or(|home| !found.real.starts_with(home));
     let is_others = |link: &Path| {

@@ -81,7 +81,21 @@ pub fn file(path: &CStr, lookup: Lookup) -> io::Result<OwnedFd> {
 /// The error of `open(2)`, or the file is another kind of file.
 pub fn regular_file(path: &Path) -> io::Result<(File, u64)> {
     let path = CString::new(path.as_os_str().as_bytes())?;
-    let file = File::from(file(&path, Lookup::Full)?);
+    regular(file(&path, Lookup::Full)?)
+}
+
+/// Opens as [`regular_file()`] does, if no part of the path is a symbolic link.
+///
+/// # Errors
+/// The errors of [`regular_file()`] and [`unlinked()`].
+pub fn unlinked_regular_file(path: &Path) -> io::Result<(File, u64)> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    regular(unlinked(&path, Access::Read)?)
+}
+
+/// Returns the file with its length in bytes, if it is a regular file.
+fn regular(file: OwnedFd) -> io::Result<(File, u64)> {
+    let file = File::from(file);
     let found = file.metadata()?;
     match found.is_file() {
         true => Ok((file, found.len())),

@@ -16,6 +16,7 @@ use rustls::sign::CertifiedKey;
 use super::certificate::CertificateFacts;
 use super::certificate_variables;
 use super::policy::provider;
+use crate::operator_path;
 
 /// A certificate and its key in PEM, with the names of their files.
 #[derive(Clone, PartialEq, Eq)]
@@ -213,8 +214,10 @@ impl fmt::Debug for PairText {
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     let shown = path.display();
     let unreadable = |error: io::Error| unreadable(path, &error);
-    // The supervisor reads the file, and must not wait for the writer of a pipe.
-    let (file, length) = open::regular_file(path).map_err(unreadable)?;
+    // The supervisor reads the file with rights that the owner of its folder may not have, and must
+    // not wait for the writer of a pipe.
+    let opened = operator_path::owned(path).and_then(|real| open::unlinked_regular_file(&real));
+    let (file, length) = opened.map_err(unreadable)?;
     if length > LONGEST {
         return Err(format!("{shown}: the file has more than {LONGEST} bytes; name a PEM file"));
     }
@@ -230,6 +233,7 @@ fn unreadable(path: &Path, error: &io::Error) -> String {
         io::ErrorKind::PermissionDenied => {
             "the user that starts the server must be able to read it"
         }
+        io::ErrorKind::Other => "give the path of the file itself, or make root the link's owner",
         _ => "the file cannot be read",
     };
     format!("{}: {error}; {advice}", path.display())

@@ -99,6 +99,25 @@ fn a_key_that_the_user_may_not_read_is_named() {
     }
 }
 
+/// The supervisor reads keys with root's rights.
+#[test]
+fn a_link_to_a_key_of_somebody_else_is_not_followed() {
+    if !is_root() {
+        return;
+    }
+    let folder = client::files(&[("good", &Authority::new().certify(&["a.example"]))]);
+    let link = folder.path().join("link.key");
+    std::os::unix::fs::symlink(folder.path().join("good.key"), &link).unwrap();
+    let file = config(&folder, "{ cert = \"good.pem\", key = \"link.key\" }");
+    for (owner, expected) in [(0, Some(0)), (65_534, Some(1))] {
+        std::os::unix::fs::lchown(&link, Some(owner), None).unwrap();
+        let (status, _, told) = Setup::with(&["check", "--config", &file]).run();
+        assert_eq!(status, expected, "{told}");
+        let is_told = told.contains("belongs neither to root nor to the owner of the place");
+        assert_eq!(is_told, owner != 0, "{told}");
+    }
+}
+
 #[test]
 fn early_data_and_certificates_of_clients_exclude_each_other() {
     let authority = Authority::new();
