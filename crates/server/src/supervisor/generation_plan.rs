@@ -3,6 +3,7 @@
 mod pairs;
 mod pools;
 mod roots;
+mod upstream_ports;
 mod users;
 
 use std::path::PathBuf;
@@ -102,6 +103,7 @@ impl GenerationPlan {
         }
         finder.warn_of_open_admin(&config);
         finder.tell_of_listeners_without_http3(&config);
+        finder.tell_of_upstream_ports(&config);
         let sites = config.sites.iter().enumerate();
         let mut certificates: SitePairs =
             sites.map(|(number, site)| finder.pairs(number, site)).collect();

@@ -1,6 +1,6 @@
 //! `howdah check` of settings that a server refuses, or that do nothing.
 
-use crate::support::{Folder, Setup};
+use crate::support::{Folder, Setup, has_php};
 
 /// Returns the exit status and the errors of `howdah check` for these lines at the top and of the
 /// site.
@@ -63,4 +63,34 @@ fn settings_that_do_nothing_or_too_much_are_warnings() {
     assert!(!told.contains("10.0.0.0") && !told.contains("`sendfile_roots` has {path}/there"));
     let (_, told) = check(&folder, "", "sendfile_roots = [\"there\"]");
     assert!(!told.contains("warning"), "{told}");
+}
+
+#[test]
+fn an_upstream_in_whose_place_another_site_may_answer_is_told() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::new();
+    for name in ["shop", "blog"] {
+        folder.folder(name);
+    }
+    for (upstream, sandbox, is_told) in [
+        ("http://127.0.0.1:3000", "standard", true),
+        ("wss://localhost:3000", "off", true),
+        ("http://127.0.0.1:3000", "strict", false),
+        ("http://127.0.0.1:80", "standard", false),
+        ("http://192.0.2.7:3000", "standard", false),
+        ("unix:/run/app.sock|http://app", "standard", false),
+    ] {
+        let text = format!(
+            "[[site]]\nname = \"shop\"\nhosts = [\"a.example\"]\nroot = \"shop\"\nphp = false\n\
+             upstreams = [\"{upstream}\"]\n[[site]]\nname = \"blog\"\nhosts = [\"b.example\"]\n\
+             root = \"blog\"\n[site.php]\nsandbox = \"{sandbox}\"\nstate_dir = \"state\"\n"
+        );
+        let file = folder.file("howdah.toml", text);
+        let (status, _, told) = Setup::with(&["check", "--config", file.to_str().unwrap()]).run();
+        assert_eq!(status, Some(0), "{told}");
+        let what = "scripts of other sites such as blog may listen there";
+        assert_eq!(told.contains(what), is_told, "{upstream} {sandbox}: {told}");
+    }
 }
