@@ -1,8 +1,9 @@
 //! Crews: threads for work that takes too long for an event loop. The jobs of sites take turns, so
 //! that a site with costly work delays its own requests only.
 //!
-//! Three crews exist: one evaluates costly directives and replaces text in content (Substitute),
-//! one asks the disk where an event loop would have to wait for it, and one compares passwords.
+//! Three crews exist: one evaluates costly directives, replaces text in content (Substitute) and
+//! compresses it with Brotli, one asks the disk where an event loop would have to wait for it, and
+//! one compares passwords.
 
 mod job_queue;
 
@@ -97,6 +98,11 @@ impl<T: 'static> Crew<T> {
             })?;
         }
         Ok(crew)
+    }
+
+    /// Returns whether a job of that origin would be taken now.
+    pub(crate) fn has_room(&self, origin: JobOrigin) -> bool {
+        self.board.lock().queue.has_room(origin)
     }
 
     /// Does `job` on one of the threads, and returns its result. A job whose caller no longer waits

@@ -2,7 +2,8 @@
 //!
 //! Filters that compress work on the event loop, one response of a thread at a time and for a short
 //! turn between two looks at the sockets, so that other connections do not wait for them. Filters
-//! with patterns may take long for one line: they work on the threads for costly directives.
+//! with patterns may take long for one line, and Brotli for a page: they work on the threads for
+//! costly directives.
 //!
 //! A compressor takes up to megabytes. It is made at the response's first turn; its memory was
 //! counted when it was chosen ([`FilterRoom`](super::FilterRoom)).
@@ -18,7 +19,7 @@ use howdah_files::FileStore;
 use howdah_htaccess::modules::filter::{Filter, TransformError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::filters::{FilterChain, have_patterns, usual_memory};
+use super::filters::{FilterChain, are_slow, usual_memory};
 use super::pump::PumpError;
 use crate::crew::{ClientNetwork, Crew, CrewFull, JobOrigin};
 use crate::net::{Clients, FilterMemory};
@@ -54,7 +55,10 @@ impl FilterPlace<'_> {
 pub(super) struct Filtering<'t> {
     place: FilterPlace<'t>,
     filters: &'t [Filter],
-    has_patterns: bool,
+    /// The crew does the work, and not the event loop.
+    is_slow: bool,
+    /// Bytes of content that were passed to the filters.
+    passed: usize,
     /// `None` before the first turn, and while the crew has the filters.
     chain: Option<FilterChain>,
     /// The memory of the filters. The crew shares it as long as it has the filters.
@@ -76,9 +80,10 @@ enum FilteringState<'t> {
     Waiting(Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>>>>),
     /// It is this response's turn.
     Turn(OwnedSemaphorePermit),
-    /// The filters have worked: the sockets are looked at before the turn ends.
-    Worked(OwnedSemaphorePermit),
-    Resting(OwnedSemaphorePermit),
+    /// The filters have worked: the sockets are looked at before the turn ends. `None`: it was no
+    /// turn, because the crew was to do the work and has no room.
+    Worked(Option<OwnedSemaphorePermit>),
+    Resting(Option<OwnedSemaphorePermit>),
     /// The crew works.
     Crew(Pin<Box<dyn Future<Output = Result<CrewResult, CrewFull>> + 't>>),
 }
@@ -103,7 +108,8 @@ impl<'t> Filtering<'t> {
         Filtering {
             place,
             filters,
-            has_patterns: have_patterns(filters),
+            is_slow: are_slow(filters, 0),
+            passed: 0,
             chain: None,
             usual: memory.bytes(),
             memory,
@@ -151,7 +157,7 @@ impl<'t> Filtering<'t> {
     /// # Errors
     /// The event loop ends.
     pub(super) fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<Result<(), PumpError>> {
-        if self.has_patterns || matches!(self.state, FilteringState::Turn(_)) {
+        if self.is_slow || matches!(self.state, FilteringState::Turn(_)) {
             return Poll::Ready(Ok(()));
         }
         if !matches!(self.state, FilteringState::Waiting(_)) {
@@ -218,6 +224,8 @@ impl<'t> Filtering<'t> {
     pub(super) fn push(&mut self, count: usize) -> Result<(), PumpError> {
         let chain = self.chain.get_or_insert_with(|| FilterChain::new(self.filters));
         chain.push(&self.input[..count]);
+        self.passed += count;
+        self.is_slow = are_slow(self.filters, self.passed);
         self.work()
     }
 
@@ -244,13 +252,13 @@ impl<'t> Filtering<'t> {
     }
 
     /// Makes the filters give out the output that they can give out at once, where the content
-    /// breaks off. Patterns take too long for that.
+    /// breaks off. Slow ones take too long for that.
     ///
     /// # Errors
     /// The filters failed on the content.
     pub(super) fn flush_at_once(&mut self) -> Result<(), TransformError> {
         match &mut self.chain {
-            Some(chain) if !self.has_patterns => {
+            Some(chain) if !self.is_slow => {
                 chain.flush();
                 chain.advance(&mut self.output)
             }
@@ -258,16 +266,23 @@ impl<'t> Filtering<'t> {
         }
     }
 
+    /// Returns whether the crew has no room for work that the event loop can do as well.
+    fn is_refused(&self, origin: JobOrigin) -> bool {
+        !are_slow(self.filters, 0) && !self.place.crew.has_room(origin)
+    }
+
     /// Works for a turn, until there is output to be taken.
     ///
     /// # Errors
     /// The errors of [`push`](Filtering::push).
     pub(super) fn work(&mut self) -> Result<(), PumpError> {
-        if !self.has_patterns {
-            if let FilteringState::Turn(permit) =
-                std::mem::replace(&mut self.state, FilteringState::Ready)
-            {
-                self.state = FilteringState::Worked(permit);
+        let origin = self.place.origin();
+        if !self.is_slow || self.is_refused(origin) {
+            let is_slow = self.is_slow;
+            match std::mem::replace(&mut self.state, FilteringState::Ready) {
+                FilteringState::Turn(permit) => self.state = FilteringState::Worked(Some(permit)),
+                _ if is_slow => self.state = FilteringState::Worked(None),
+                _ => {}
             }
             if let Some(chain) = &mut self.chain {
                 chain.advance(&mut self.output)?;
@@ -277,13 +292,15 @@ impl<'t> Filtering<'t> {
         let Some(mut chain) = self.chain.take() else {
             return Ok(());
         };
+        // A turn that was taken before the content was long is another response's.
+        self.state = FilteringState::Ready;
         let mut output = std::mem::take(&mut self.output);
         let memory = Arc::clone(&self.memory);
         let job = move |_: &mut FileStore| {
             let result = chain.advance(&mut output);
             CrewResult { chain, output, memory, result }
         };
-        self.state = FilteringState::Crew(Box::pin(self.place.crew.run(self.place.origin(), job)));
+        self.state = FilteringState::Crew(Box::pin(self.place.crew.run(origin, job)));
         Ok(())
     }
 }
@@ -305,7 +322,9 @@ pub(super) async fn filtered(
     place: FilterPlace<'_>,
     memory: Option<Arc<FilterMemory>>,
 ) -> Result<FilteredContent, PumpError> {
-    if have_patterns(filters) {
+    let origin = place.origin();
+    let is_slow = are_slow(filters, content.len());
+    if is_slow && (are_slow(filters, 0) || place.crew.has_room(origin)) {
         let filters = filters.to_vec();
         let job = move |_: &mut FileStore, is_abandoned: Arc<AtomicBool>| {
             // A job that waits has no compressor.
@@ -315,7 +334,7 @@ pub(super) async fn filtered(
             let result = advance_to_end(&mut chain, &mut out, &is_abandoned);
             (result, out, content, memory)
         };
-        let done = place.crew.run_while_awaited(place.origin(), job).await;
+        let done = place.crew.run_while_awaited(origin, job).await;
         let (result, out, content, _) = done.map_err(|CrewFull| PumpError::Busy)?;
         return Ok(match result? {
             true => FilteredContent::Whole(out),

@@ -144,10 +144,19 @@ impl ChainStep {
 /// milliseconds.
 const MOST_BETWEEN: usize = 2 * OUTPUT;
 
-/// Returns whether one of the filters matches patterns, which may take long for few bytes.
-pub(super) fn have_patterns(filters: &[Filter]) -> bool {
-    filters.iter().any(|filter| matches!(filter, Filter::Substitute(_)))
+/// Returns whether one of the filters may take long for `length` bytes of content: one with
+/// patterns for few bytes, and Brotli, which compares each byte with those before it, for a page.
+pub(super) fn are_slow(filters: &[Filter], length: usize) -> bool {
+    filters.iter().any(|filter| match filter {
+        Filter::Substitute(_) => true,
+        Filter::Brotli => length > FEW_FOR_BROTLI,
+        _ => false,
+    })
 }
+
+/// Bytes that Brotli compresses in two milliseconds, if they are digits. It takes a tenth of that
+/// for usual text.
+const FEW_FOR_BROTLI: usize = 4 * 1024;
 
 /// Returns the bytes of memory that a response with these filters takes, about.
 pub(super) fn usual_memory(filters: &[Filter]) -> usize {

@@ -78,15 +78,20 @@ impl<J> JobQueue<J> {
         }
     }
 
+    /// Returns whether a job of that origin can be added.
+    pub(super) fn has_room(&self, origin: JobOrigin) -> bool {
+        let known = self.sites.get(&origin.site);
+        let of_site = known.map_or(0, |site| site.waiting);
+        let of_client = known.and_then(|site| site.clients.get(&origin.network));
+        of_site < self.bounds.site && of_client.map_or(0, VecDeque::len) < self.bounds.client
+    }
+
     /// Adds a job.
     ///
     /// # Errors
     /// Where too many jobs of the site or of the client wait already.
     pub(super) fn push(&mut self, origin: JobOrigin, job: J) -> Result<(), CrewFull> {
-        let known = self.sites.get(&origin.site);
-        let of_site = known.map_or(0, |site| site.waiting);
-        let of_client = known.and_then(|site| site.clients.get(&origin.network));
-        if of_site >= self.bounds.site || of_client.map_or(0, VecDeque::len) >= self.bounds.client {
+        if !self.has_room(origin) {
             return Err(CrewFull);
         }
         let site = self.sites.entry(origin.site).or_default();

@@ -72,6 +72,26 @@ fn filters_with_patterns_do_not_work_on_the_event_loop() {
     assert!(matches!(pumped.result, Err(PumpError::Source(_))), "{:?}", pumped.result);
 }
 
+/// A turn of the event loop is held until the sockets were looked at; work of the crew holds none.
+#[test]
+fn brotli_does_not_work_on_the_event_loop_but_for_short_content() {
+    let (turns, crew, clients) = (Arc::new(Semaphore::new(1)), crew(), clients(16 << 20));
+    let place = place(&turns, &crew, &clients);
+    for (filter, length, is_here) in [
+        (Filter::Brotli, 4 << 10, true),
+        (Filter::Brotli, 5 << 10, false),
+        (Filter::Deflate, 5 << 10, true),
+    ] {
+        let filters = [filter];
+        let mut filtering = Filtering::new(&filters, place, place.memory());
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(filtering.poll_turn(&mut context).is_ready());
+        filtering.room(length).fill(b'x');
+        filtering.push(length).unwrap();
+        assert_eq!(turns.available_permits() == 0, is_here, "{filters:?} {length}");
+    }
+}
+
 #[test]
 fn a_response_whose_client_takes_nothing_keeps_no_other_from_its_turn() {
     let (turns, crew, clients) = (Arc::new(Semaphore::new(1)), crew(), clients(4 << 20));
