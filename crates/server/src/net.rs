@@ -20,7 +20,7 @@ mod turn;
 pub(crate) use self::accept::{AcceptErrors, AcceptTurn, ThreadConnection};
 pub(crate) use self::clients::{
     ArrivingHead, ClientStreams, Clients, CountedConnection, FilterMemory, HeldMemory,
-    TooManyTunnels, client_address,
+    NO_MEMORY_FOR_HEAD, TooManyTunnels, client_address,
 };
 pub(crate) use self::deadline::{ClientTag, DeadlineWatch, DeadlineWatches, SWEEP, task_waker};
 pub(crate) use self::encrypted::EncryptedTransport;
@@ -32,4 +32,4 @@ pub(crate) use self::timed::{
     ConnectionError, LINGER, LINGER_BYTES, PaceLimit, SendError, TimedTransport,
 };
 pub(crate) use self::transport::{ContentPiece, SHORT_FILE, Transport};
-pub(crate) use self::turn::{HANDSHAKE_STEPS, TurnSteps, wake_at_next_turn};
+pub(crate) use self::turn::{DecodedChunks, HANDSHAKE_STEPS, TurnSteps, wake_at_next_turn};

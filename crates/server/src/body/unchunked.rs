@@ -8,7 +8,7 @@ use howdah_http::h1::ChunkedDecoder;
 
 use super::filtering::rest;
 use super::source::{AvailableContent, BodySource, ResponseBody, SourceError};
-use crate::net::ContentPiece;
+use crate::net::{ContentPiece, DecodedChunks};
 
 /// The content of a response whose script has sent `Transfer-Encoding: chunked`. Under Apache such
 /// a script writes the chunks, and the client unpacks them. Here the protocol frames the content,
@@ -26,6 +26,9 @@ pub(crate) struct Unchunked {
     ready: (Vec<u8>, usize),
     /// All that follows was read.
     is_over: bool,
+    chunks: DecodedChunks,
+    /// Bytes that are read at once.
+    most_read: usize,
 }
 
 /// Called when chunks turn out to be malformed.
@@ -58,6 +61,8 @@ impl Unchunked {
             raw: Vec::new(),
             ready: (Vec::new(), 0),
             is_over: false,
+            chunks: DecodedChunks::default(),
+            most_read: MOST_READ,
         }
     }
 
@@ -75,8 +80,9 @@ impl Unchunked {
             };
         }
         let (ready, _) = &mut self.ready;
-        let mut at = 0;
+        let (mut at, mut rounds) = (0, 0);
         while at < self.raw.len() {
+            rounds += 1;
             match &mut self.form {
                 Form::Chunks(decoder) => match decoder.decode(&self.raw[at..]) {
                     Ok(decoded) => {
@@ -105,6 +111,11 @@ impl Unchunked {
                 Form::Ended => break,
             }
         }
+        self.chunks.add(rounds);
+        self.most_read = match rounds * SHORT < self.raw.len() {
+            true => MOST_READ,
+            false => LEAST_READ,
+        };
         self.raw.clear();
     }
 }
@@ -116,10 +127,13 @@ impl BodySource for Unchunked {
     ) -> Poll<Result<AvailableContent, SourceError>> {
         let mut is_urgent = false;
         while self.ready.0.is_empty() && !self.is_over {
+            if self.chunks.is_turn_over(context) {
+                return Poll::Pending;
+            }
             let available = ready!(self.content.poll_available(context))?;
             is_urgent = available.is_urgent;
             let start = self.raw.len();
-            self.raw.resize(start + available.bytes.min(MOST_READ), 0);
+            self.raw.resize(start + available.bytes.min(self.most_read), 0);
             let read = self.content.piece().read(&mut self.raw[start..]);
             let count = read.map_err(|_| SourceError::FileChanged)?;
             self.raw.truncate(start + count);
@@ -195,6 +209,10 @@ const MOST_DIGITS: usize = 16;
 
 /// Bytes that are read of the script's output at once.
 const MOST_READ: usize = 64 * 1024;
+/// Bytes that are read at once of output in short chunks: some hundred chunks.
+const LEAST_READ: usize = 4 * 1024;
+/// Bytes of a short chunk.
+const SHORT: usize = 32;
 
 #[cfg(test)]
 mod tests {
@@ -277,5 +295,30 @@ mod tests {
                 assert_eq!(is_reported, !trailers.ends_with("no field"), "{trailers:.20?}");
             }
         }
+    }
+
+    #[test]
+    fn other_connections_have_turns_between_hundreds_of_short_chunks() {
+        let content = "1\r\nx\r\n".repeat(50_000) + "0\r\n\r\n";
+        let body = ResponseBody::whole(content.as_bytes().into());
+        let mut source = Unchunked::new(body, Box::new(|it| panic!("{it:?}")));
+        let mut context = Context::from_waker(Waker::noop());
+        let (mut turns, mut longest, mut now, mut all) = (1, 0, 0, 0);
+        loop {
+            let Poll::Ready(available) = source.poll_available(&mut context) else {
+                (turns, now) = (turns + 1, 0);
+                continue;
+            };
+            let available = available.unwrap();
+            (all, now) = (all + available.bytes, now + available.bytes);
+            longest = longest.max(now);
+            source.consume(available.bytes);
+            if available.is_last {
+                break;
+            }
+        }
+        assert_eq!(all, 50_000);
+        // The first bytes are read before it is known that the chunks are short.
+        assert!(turns > 30 && longest <= MOST_READ / 6 + 1, "{turns}: {longest}");
     }
 }

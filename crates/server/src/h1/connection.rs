@@ -24,7 +24,10 @@ use howdah_site::Site;
 
 use crate::body::{self, BodySource, PumpError};
 use crate::front::{FrontThread, Workspace};
-use crate::net::{ConnectionError, Peer, TimedTransport, Transport, forwarded, task_waker};
+use crate::net::{
+    ConnectionError, DecodedChunks, NO_MEMORY_FOR_HEAD, Peer, TimedTransport, Transport, forwarded,
+    task_waker,
+};
 use crate::observe::{ConnectionFacts, ErrorContext, Phase};
 use crate::pipeline::{self, Arrival, RequestContext, Response, SendOutcome, ServedRequest};
 use crate::protocols;
@@ -334,6 +337,12 @@ impl<T: Transport> H1Connection<T> {
         refused: Option<Refusal>,
     ) -> AfterResponse {
         let (thread, peer) = (self.thread.clone(), self.peer.clone());
+        let mut held = thread.held_memory(&peer);
+        // It is there as it was received and as data.
+        let request = &work.request;
+        if !held.hold_head(2 * (request.fields.length() + request.target.len())) {
+            return Box::pin(self.refuse(work, NO_MEMORY_FOR_HEAD)).await;
+        }
         let arrival = Arrival::now(&thread);
         // While the thread drains, the head of the response ends the connection.
         self.wire.watch.set_at_last_request(true);
@@ -348,6 +357,7 @@ impl<T: Transport> H1Connection<T> {
             is_waiting: false,
             interim: Vec::new(),
             is_cut: false,
+            chunks: DecodedChunks::default(),
         };
         let (request, scratch) = (&mut work.request, &mut work.scratch);
         let mut context =

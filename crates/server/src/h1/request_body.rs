@@ -9,7 +9,7 @@ use howdah_http::h1::{CONTINUE, ChunkedDecoder, Framing, HopFields, encode_head}
 use howdah_http::{Content, Limits, Method, Request, ResponseHead, Version};
 
 use crate::body::{BodyError, RequestStream};
-use crate::net::{ReceiveBuffer, TimedTransport, Transport};
+use crate::net::{DecodedChunks, ReceiveBuffer, TimedTransport, Transport};
 
 /// The unread part of a request's content.
 #[derive(Debug)]
@@ -55,6 +55,7 @@ pub(super) struct H1RequestBody<'c, T> {
     pub(super) interim: Vec<u8>,
     /// An interim response could not be sent: no byte may follow.
     pub(super) is_cut: bool,
+    pub(super) chunks: DecodedChunks,
 }
 
 impl<T: Transport> H1RequestBody<'_, T> {
@@ -75,6 +76,7 @@ impl<T: Transport> H1RequestBody<'_, T> {
                 count
             }
             UnreadContent::Chunks(decoder) => {
+                self.chunks.add(1);
                 let decoded = decoder.decode(input).map_err(BodyError::Refused)?;
                 take(&input[decoded.data])?;
                 if decoded.done {
@@ -103,6 +105,9 @@ impl<T: Transport> RequestStream for H1RequestBody<'_, T> {
             self.interim.extend_from_slice(CONTINUE);
         }
         ready!(self.poll_interim(context))?;
+        if self.chunks.is_turn_over(context) {
+            return Poll::Pending;
+        }
         loop {
             if let Some(goes_on) = self.decode(take)? {
                 return Poll::Ready(Ok(goes_on));

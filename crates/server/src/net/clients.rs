@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use howdah_config::{Config, Count, Rate};
 
-pub(crate) use self::held_memory::{ArrivingHead, FilterMemory, HeldMemory};
+pub(crate) use self::held_memory::{ArrivingHead, FilterMemory, HeldMemory, NO_MEMORY_FOR_HEAD};
 pub(crate) use self::open_streams::ClientStreams;
 use self::open_streams::StreamAccount;
 use super::deadline::ClientTag;

@@ -61,6 +61,34 @@ impl Wake for StepsOfTurn {
     }
 }
 
+/// The chunks of HTTP/1 content that a task has decoded in its turn. One with a single byte takes
+/// as long as hundreds of bytes in a long one, and a sender chooses the length of its chunks.
+#[derive(Debug, Default)]
+pub(crate) struct DecodedChunks(usize);
+
+impl DecodedChunks {
+    /// Counts chunks, or parts of some.
+    #[inline]
+    pub(crate) fn add(&mut self, number: usize) {
+        self.0 += number;
+    }
+
+    /// Returns whether other connections are to have their turn before more is decoded. If so,
+    /// `context` is woken at the next turn.
+    #[inline]
+    pub(crate) fn is_turn_over(&mut self, context: &mut Context<'_>) -> bool {
+        if self.0 < CHUNKS_OF_TURN {
+            return false;
+        }
+        self.0 = 0;
+        wake_at_next_turn(context.waker());
+        true
+    }
+}
+
+/// Chunks that a task decodes in a turn: a tenth of a millisecond, if they are short.
+const CHUNKS_OF_TURN: usize = 512;
+
 #[cfg(test)]
 mod tests {
     use std::cell::{Cell, RefCell};

@@ -11,7 +11,7 @@ use super::request_body::StreamRequestBody;
 use super::{ResetCause, ResponsePriority, Stream, StreamSink, head, unread};
 use crate::body::{self, BodySource, PumpError, Sink};
 use crate::front::{ArrivingRequest, Workspace};
-use crate::net::{ConnectionError, Peer, forwarded};
+use crate::net::{ConnectionError, NO_MEMORY_FOR_HEAD, Peer, forwarded};
 use crate::observe::{ConnectionFacts, ErrorContext, Phase, RequestError, ResolutionNotes};
 use crate::pipeline::{self, Arrival, RequestContext, Response, SendOutcome, ServedRequest};
 
@@ -171,9 +171,8 @@ impl<S: Stream> StreamExchange<'_, S> {
     #[cold]
     fn give_up(&self, work: &mut Workspace) {
         let situation = self.situation(work, None, Phase::ReadingHead);
-        let why =
-            "the client's requests and responses take as much memory as `client_memory` allows";
-        let error = RequestError::head(situation, Status::SERVICE_UNAVAILABLE, why);
+        let Refusal { status, why } = NO_MEMORY_FOR_HEAD;
+        let error = RequestError::head(situation, status, why);
         self.stream.thread().report(&error);
         self.record_gone(work, None, (None, None), 0);
         work.request = Request::default();

@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use howdah_http::{Refusal, Status};
+
 use super::Clients;
 
 /// Accounts of all clients together. Clients share one by chance, which nobody can bring about: the
@@ -16,6 +18,12 @@ const ACCOUNTS: usize = 4096;
 const SMALL_HEAD: usize = 4096;
 /// Bytes of an account in which heads count.
 const LEAST_FOR_HEADS: usize = 1 << 20;
+
+/// A request whose head has no room in its client's account.
+pub(crate) const NO_MEMORY_FOR_HEAD: Refusal = Refusal {
+    status: Status::SERVICE_UNAVAILABLE,
+    why: "the client's requests and responses take as much memory as `client_memory` allows",
+};
 
 /// Bytes in a client's account, until dropped.
 #[derive(Debug)]

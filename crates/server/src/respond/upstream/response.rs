@@ -19,7 +19,7 @@ use super::kept::ConnectionHome;
 use super::upload::{Upload, UploadError};
 use crate::body::{AvailableContent, BodySource, SourceError, Trailers, Tunnel};
 use crate::budget::BudgetUsedUp;
-use crate::net::{ContentPiece, ReceiveBuffer};
+use crate::net::{ContentPiece, DecodedChunks, ReceiveBuffer};
 
 /// The most bytes of a response's field lines, and the most lines. Beyond: 502. The same limits
 /// hold for the fields behind chunked content. The content has none.
@@ -146,6 +146,7 @@ pub(super) struct UpstreamResponse {
     /// Bytes of content at the beginning of `input`, and bytes of framing behind them.
     ready: (usize, usize),
     left: UnreceivedContent,
+    chunks: DecodedChunks,
     /// The reason why nothing follows the content in `ready`.
     failure: Option<UpstreamFailure>,
     /// The fields behind the content go here; `None` where nobody wants them.
@@ -208,6 +209,7 @@ impl UpstreamResponse {
             interim: 0,
             ready: (0, 0),
             left: UnreceivedContent::All,
+            chunks: DecodedChunks::default(),
             failure: None,
             trailers: None,
             is_head: false,
@@ -379,6 +381,9 @@ impl UpstreamResponse {
     /// Finds the next content. Afterwards `ready` is its length; 0 is the end.
     fn poll_content(&mut self, context: &mut Context<'_>) -> Poll<Result<(), UpstreamFailure>> {
         while self.ready.0 == 0 && !matches!(self.left, UnreceivedContent::Length(0)) {
+            if self.chunks.is_turn_over(context) {
+                return Poll::Pending;
+            }
             if let Some(failure) = self.failure.take() {
                 return Poll::Ready(Err(failure));
             }
@@ -413,6 +418,7 @@ impl UpstreamResponse {
         let (mut length, mut passed) = (0, 0);
         let mut is_done = false;
         while !is_done && passed < self.input.bytes().len() {
+            self.chunks.add(1);
             let decoded = match decoder.decode(&self.input.bytes()[passed..]) {
                 Ok(decoded) => decoded,
                 Err(refusal) => {

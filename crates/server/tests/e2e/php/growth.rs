@@ -1,6 +1,6 @@
 //! Memory of the front that the heads of scripts may take.
 
-use crate::site::{Options, Site};
+use crate::site::{HELD, Options, Site};
 use crate::support::has_php;
 use crate::wire::Wire;
 
@@ -59,4 +59,35 @@ fn long_heads_of_responses_that_clients_do_not_take_count_as_the_client_s_memory
     // Each takes 800 KB of 4 MB; as many again may come while others end.
     assert!((4..CLIENTS).contains(&served), "{served} were served");
     assert_eq!(site.get("/small.php").text(), "small");
+}
+
+#[test]
+fn long_heads_of_requests_that_wait_count_as_the_client_s_memory() {
+    if !has_php() {
+        return;
+    }
+    const CLIENTS: usize = 20;
+    let options = Options {
+        limits: "client_memory = \"1M\"\nclient_connections = 1000",
+        php: "workers = 1",
+        ..Options::default()
+    };
+    let site = Site::with(&[HELD, ("small.php", "small")], &options);
+    let _held = site.hold_worker();
+    let long = "x".repeat(14_000);
+    let fields = [("A", &*long), ("B", &*long), ("C", &*long), ("D", &*long)];
+    let mut clients: Vec<Wire> = Vec::new();
+    for _ in 0..CLIENTS {
+        let mut wire = site.connect();
+        wire.request("GET", "/small.php", &fields, b"");
+        clients.push(wire);
+    }
+    site.server
+        .wait_for_log("requests and responses take as much memory as `client_memory`");
+    site.allow("end");
+    let statuses: Vec<u16> = clients.iter_mut().map(|wire| wire.reply("GET").status).collect();
+    let served = statuses.iter().filter(|status| **status == 200).count();
+    assert!(statuses.iter().all(|status| [200, 503].contains(status)), "{statuses:?}");
+    // Each takes 112 KB of a mebibyte.
+    assert!((9..CLIENTS).contains(&served), "{statuses:?}");
 }
