@@ -62,6 +62,7 @@ pub(crate) use self::workspace::Workspace;
 use crate::admin;
 use crate::body::{Storage, StorageLimits, StorageRefusal};
 use crate::crew::{Crew, QueueBounds};
+use crate::descriptor_needs::{DescriptorNeeds, LEAST_EVALUATORS};
 use crate::host::Passwords;
 use crate::log::{self, ErrorLog, Level, LogWriter, SiteLogs};
 use crate::net::{AcceptErrors, AcceptedConnection, Clients, Listener};
@@ -280,7 +281,8 @@ fn share(
 ) -> io::Result<(Arc<FrontShared>, Vec<Inbox>)> {
     let (inboxes, receivers) = (0..threads).map(|_| mpsc::unbounded_channel()).unzip();
     let sites = Sites::compile(&config);
-    let open_files = OpenFileLimits::of(&config, threads, howdah_sys::process::descriptor_limit());
+    let needs = DescriptorNeeds::of(&config, processors());
+    let open_files = OpenFileLimits::of(&config, needs, howdah_sys::process::descriptor_limit());
     if let Some(warning) = open_files.warning(&config) {
         log.say(Level::Warning, None, &warning);
     }
@@ -336,7 +338,7 @@ fn share(
 /// Starts the threads that evaluate costly directives, at least two: one site never has all of
 /// them.
 fn evaluators(directives: Arc<DirectiveCache>) -> io::Result<Crew<FileStore>> {
-    let threads = processors().div_ceil(2).max(2);
+    let threads = processors().div_ceil(2).max(LEAST_EVALUATORS);
     let bounds = QueueBounds {
         site: MOST_EVALUATIONS,
         client: MOST_EVALUATIONS_OF_CLIENT,

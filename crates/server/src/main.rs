@@ -10,6 +10,7 @@ mod budget;
 mod check;
 mod cli;
 mod crew;
+mod descriptor_needs;
 mod explain;
 mod front;
 mod h1;

@@ -7,6 +7,7 @@ use howdah_config::Config;
 
 use crate::body::SentFiles;
 use crate::budget::{Budget, BudgetUnit};
+use crate::descriptor_needs::{DescriptorNeeds, LEAST};
 
 /// Connections and files that may be open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,41 +26,33 @@ pub(super) struct OpenFileLimits {
     limit: u64,
 }
 
-/// Descriptors of a pool: doorbells, sockets, memory.
-const POOL: u64 = 64;
-/// Descriptors of a thread: its event queue, listeners, inotify.
-const THREAD: u64 = 32;
-/// Descriptors of the front as a whole: logs, the supervisor, temporary files of the storage's
-/// threads.
-const FRONT: u64 = 32;
-/// Connections that are always allowed.
-const LEAST: usize = 16;
-
 impl OpenFileLimits {
     /// Divides the limit of open files, soft and hard. A connection has its socket, and one in four
     /// may have a file besides. Where a site has upstreams, a connection may have another one to an
     /// upstream, or a file.
     pub(super) fn of(
         config: &Config,
-        threads: usize,
+        needs: DescriptorNeeds,
         limit: io::Result<(u64, u64)>,
     ) -> OpenFileLimits {
         // Without a known limit, accepting meets it.
         let limit = limit.map_or(u64::MAX, |(soft, _)| soft);
-        let threads = threads as u64;
+        let threads = needs.threads();
         let usual = howdah_files::StoreLimits::default().descriptors as u64;
-        let cached = usual.min(limit / (8 * threads));
-        let pools = config.sites.iter().filter(|site| site.php.is_some()).count() as u64;
-        let own = FRONT + threads * (THREAD + cached) + pools * POOL;
-        let free = limit.saturating_sub(own);
+        // A lower limit is refused at the start.
+        let spare = limit.saturating_sub(needs.front());
+        let cached = usual.min(spare / (8 * threads)).max(1);
+        let free = spare.saturating_sub(threads * (cached - 1));
         let (fitting, parts) = match config.sites.iter().any(|site| !site.upstreams.is_empty()) {
             true => (free / 2, 4),
             false => (free / 5 * 4, 2),
         };
         let fitting = usize::try_from(fitting).unwrap_or(usize::MAX);
-        let connections = config.limits.connections.min(fitting.max(LEAST));
-        let left = free.saturating_sub(connections as u64);
-        let part = |parts| usize::try_from(left / parts).unwrap_or(usize::MAX).max(LEAST);
+        let least = LEAST as usize;
+        let connections = config.limits.connections.min(fitting.saturating_add(least));
+        let left = free.saturating_sub(connections.saturating_sub(least) as u64);
+        let part =
+            |parts| usize::try_from(left / parts).unwrap_or(usize::MAX).saturating_add(least);
         OpenFileLimits {
             connections,
             cached: cached as usize,
@@ -104,9 +97,10 @@ mod tests {
     const UPSTREAM: &str = "upstreams = [\"http://127.0.0.1:3000\"]\n";
 
     fn limits(limit: u64, more: &str) -> (OpenFileLimits, Option<String>) {
-        let text = format!("[[site]]\nroot = \"/srv\"\n{more}");
+        let text = format!("threads = 2\n[[site]]\nroot = \"/srv\"\nphp = false\n{more}");
         let config = Config::parse(&text, "test.toml").expect("the configuration is right");
-        let limits = OpenFileLimits::of(&config, 2, Ok((limit, limit)));
+        let needs = DescriptorNeeds::of(&config, 2);
+        let limits = OpenFileLimits::of(&config, needs, Ok((limit, limit)));
         (limits, limits.warning(&config))
     }
 
@@ -131,7 +125,8 @@ mod tests {
             let upstreams = if more.is_empty() { 0 } else { room.upstreams };
             let needed = room.connections + room.stored + room.sent + upstreams + 2 * room.cached;
             assert!(needed as u64 <= limit, "{limit}: {room:?}");
-            assert!(room.connections >= LEAST && room.cached > 0, "{limit}: {room:?}");
+            let least = room.connections.min(room.stored).min(room.sent);
+            assert!(least >= LEAST as usize && room.cached > 0, "{limit}: {room:?}");
             assert!(warning.is_some_and(|text| text.contains(&limit.to_string())));
         }
     }

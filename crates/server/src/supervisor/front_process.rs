@@ -18,6 +18,7 @@ use super::front_protocol::{FromFront, FrontStart, PoolFacts, ToFront};
 use super::heart::HeartMonitor;
 use super::isolation;
 use super::{oom, unprivileged};
+use crate::descriptor_needs::DescriptorNeeds;
 use crate::log::Level;
 use crate::quic::QuicStart;
 
@@ -140,7 +141,7 @@ fn child(start: FrontStart, identity: Option<&Identity>, parent: Pid, run: RunFr
 fn settle(start: &FrontStart, identity: Option<&Identity>, parent: Pid) -> io::Result<()> {
     unprivileged::leave_signals_to_supervisor()?;
     // The front says where the limit is too low for what is configured.
-    let wanted = descriptors_for(&start.config, start.pools.len() as u64);
+    let wanted = descriptors_for(&start.config);
     let limit = process::raise_descriptor_limit(wanted)?;
     // Later, with threads, many new connections at once would stop all event loops for
     // milliseconds. Without memory for the table, the kernel tries again when there are that many.
@@ -159,16 +160,16 @@ fn settle(start: &FrontStart, identity: Option<&Identity>, parent: Pid) -> io::R
     Ok(())
 }
 
-/// Descriptors that a front needs beside its connections: listeners, event queues, cached files,
-/// pools' sockets.
-const OWN_DESCRIPTORS: u64 = 1024;
+/// Descriptors for cached files beside what a front needs at least.
+const CACHED_FILES: u64 = 1024;
 
 /// A connection has its socket, and at times a file. Where sites have upstreams, a connection may
 /// have one to an upstream besides.
-fn descriptors_for(config: &Config, pools: u64) -> u64 {
+fn descriptors_for(config: &Config) -> u64 {
+    let needs = DescriptorNeeds::of(config, crate::front::processors());
     let has_upstreams = config.sites.iter().any(|site| !site.upstreams.is_empty());
     (config.limits.connections as u64)
         .saturating_mul(if has_upstreams { 3 } else { 2 })
-        .saturating_add(OWN_DESCRIPTORS)
-        .saturating_add(pools.saturating_mul(64))
+        .saturating_add(needs.front())
+        .saturating_add(CACHED_FILES)
 }

@@ -1,5 +1,6 @@
 //! The plan of a generation: a configuration with the users, programs and folders that it names.
 
+mod descriptors;
 mod pairs;
 mod pools;
 mod roots;
@@ -101,6 +102,7 @@ impl GenerationPlan {
         if let Some(group) = &config.control_group {
             finder.look_up_group(group, "`control_group`");
         }
+        finder.look_at_open_files();
         finder.warn_of_open_admin(&config);
         finder.tell_of_listeners_without_http3(&config);
         finder.tell_of_upstream_ports(&config);

@@ -40,6 +40,7 @@ mod load;
 mod log_words;
 mod logs;
 mod methods;
+mod open_files;
 mod php;
 mod protocol_attacks;
 mod raw_bytes;

@@ -1,5 +1,7 @@
 //! The limits of a pool's processes: its control groups, and open descriptors.
 
+use howdah_ipc::Geometry;
+
 use super::super::cgroups::PoolGroup;
 use super::super::environment::Environment;
 use super::super::generation_plan::PoolPlan;
@@ -46,8 +48,10 @@ pub(super) fn group(
 /// pipes of its workers, and those that PHP opens.
 pub(super) fn descriptor_limit(plan: &PoolPlan, environment: &Environment) -> (u64, u64) {
     let (soft, hard) = environment.descriptor_limit;
+    let slots = Geometry::for_pool(plan.workers, environment.processors).slots as u64;
     let ours = (plan.workers as u64)
-        .saturating_mul(3)
+        .saturating_mul(2)
+        .saturating_add(slots)
         .saturating_add(environment.processors as u64 + 64);
     match plan.isolation.descriptors {
         Some(limit) => {
