@@ -14,6 +14,9 @@ pub struct VoidReasons {
     pub too_many_links: bool,
     /// A file of directives has to be compiled.
     pub postponed: bool,
+    /// This process, or the system, has as many files open as it may have. Another store would fail
+    /// as well.
+    pub no_descriptors: bool,
 }
 
 impl FileStore {
@@ -33,15 +36,16 @@ impl FileStore {
         store(asker).disk.bound(lookup, link_steps);
         let result = ask(asker);
         let store = store(asker);
-        store.disk.bound(Lookup::Full, u64::MAX);
+        store.disk.unbound();
         let voided = VoidReasons {
             cold: store.disk.take_cold(),
             too_many_links: store.disk.take_too_many_links(),
             postponed: store.postponed.take(),
+            no_descriptors: store.disk.take_shortage(),
         };
-        match voided.cold || voided.too_many_links || voided.postponed {
-            true => Err(voided),
-            false => Ok(result),
+        match voided == VoidReasons::default() {
+            true => Ok(result),
+            false => Err(voided),
         }
     }
 }

@@ -10,10 +10,14 @@
 //! of one evaluation are counted, and so are the names of folders that are read whole, and the
 //! entries of directives that are merged for folders on the way. Where an event loop has taken its
 //! share, the answers are void as well, and another thread evaluates the request.
+//!
+//! A process that has no descriptor left cannot ask the disk at all. Then nobody knows what is at a
+//! path, or which directives protect it, and the answers are void for every thread.
 
 use std::cell::Cell;
 use std::io;
 
+use howdah_sys::descriptor;
 use howdah_sys::open::Lookup;
 
 use crate::locate::PathObstacle;
@@ -26,6 +30,10 @@ pub(crate) struct DiskAccess {
     /// Steps along links that may be taken yet.
     steps: Cell<u64>,
     has_too_many_links: Cell<bool>,
+    /// Whether the answers of an evaluation are counted on, so that reasons why they are void are
+    /// noted.
+    is_evaluating: bool,
+    lacks_descriptors: Cell<bool>,
 }
 
 impl DiskAccess {
@@ -36,14 +44,26 @@ impl DiskAccess {
             is_cold: Cell::new(false),
             steps: Cell::new(u64::MAX),
             has_too_many_links: Cell::new(false),
+            is_evaluating: false,
+            lacks_descriptors: Cell::new(false),
         }
     }
 
-    /// Sets whether to wait for the disk, and the steps along links that may be taken from now on.
+    /// Begins an evaluation. Sets whether to wait for the disk, and the steps along links that may
+    /// be taken from now on.
     #[inline]
     pub(crate) fn bound(&mut self, lookup: Lookup, steps: u64) {
         self.lookup = lookup;
         self.steps.set(steps);
+        self.is_evaluating = true;
+    }
+
+    /// Ends the evaluation: the disk is waited for again.
+    #[inline]
+    pub(crate) fn unbound(&mut self) {
+        self.lookup = Lookup::Full;
+        self.steps.set(u64::MAX);
+        self.is_evaluating = false;
     }
 
     #[inline]
@@ -96,9 +116,16 @@ impl DiskAccess {
         self.take_steps((entries as u64).div_ceil(COPIES_IN_A_STEP))
     }
 
-    /// Returns whether an answer is void since the last `take_cold` and `take_too_many_links`.
+    /// Returns whether an answer is void since the last `take_cold`, `take_too_many_links` and
+    /// `take_shortage`.
     pub(crate) fn is_void(&self) -> bool {
-        self.is_cold.get() || self.has_too_many_links.get()
+        self.is_cold.get() || self.has_too_many_links.get() || self.lacks_descriptors.get()
+    }
+
+    /// Returns whether a descriptor was missing in the evaluation since the last call.
+    #[inline]
+    pub(crate) fn take_shortage(&self) -> bool {
+        self.lacks_descriptors.take()
     }
 
     /// Returns whether there were too many steps along links since the last call.
@@ -108,11 +135,14 @@ impl DiskAccess {
     }
 
     /// Returns what an error of asking means. [`Postponed`](PathObstacle::Postponed) where the disk
-    /// would have had to be waited for, which is noted.
+    /// would have had to be waited for, which is noted, as a missing descriptor is.
     pub(crate) fn obstacle(&self, error: io::Error) -> PathObstacle {
         if self.lookup == Lookup::Cached && error.kind() == io::ErrorKind::WouldBlock {
             self.is_cold.set(true);
             return PathObstacle::Postponed;
+        }
+        if self.is_evaluating && descriptor::is_exhausted(&error) {
+            self.lacks_descriptors.set(true);
         }
         PathObstacle::from(error)
     }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use howdah_htaccess::Compiled;
 use howdah_site::{DocumentLook, DocumentPath, FileHandle, PathKind, Rules};
+use howdah_sys::descriptor;
 
 use crate::entry::EntryKind;
 use crate::folders::parent;
@@ -220,6 +221,10 @@ impl FileStore {
                 | PathObstacle::OtherSite
                 | PathObstacle::Postponed,
             ) => FolderDirectives::Denied,
+            // The answer is void: nothing is known of the file.
+            Err(PathObstacle::Failed(error)) if descriptor::is_exhausted(&error) => {
+                FolderDirectives::Denied
+            }
             Err(PathObstacle::Failed(error)) => {
                 self.tell_unreadable(file, &error.to_string());
                 FolderDirectives::Denied

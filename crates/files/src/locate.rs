@@ -11,7 +11,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use howdah_http::Status;
 use howdah_site::{PathKind, Symlinks};
 use howdah_sys::open::errno::{
     EACCES, ELOOP, ENAMETOOLONG, ENODEV, ENOENT, ENOTDIR, ENXIO, EPERM, EXDEV,
@@ -371,21 +370,9 @@ impl PathObstacle {
             | PathObstacle::TooManyNames
             | PathObstacle::OtherSite
             | PathObstacle::Postponed => PathKind::Forbidden,
-            // Then the store is asked for its answer, which is 503: neither 404 nor 403 would be
+            // Then the store is asked for its answer, which is none: neither 404 nor 403 would be
             // true.
             PathObstacle::Failed(_) => PathKind::File,
-        }
-    }
-
-    /// Returns the status of a request for the path.
-    pub(crate) fn status(&self) -> Status {
-        match self {
-            PathObstacle::Missing => Status::NOT_FOUND,
-            PathObstacle::Forbidden | PathObstacle::TooManyNames | PathObstacle::OtherSite => {
-                Status::FORBIDDEN
-            }
-            PathObstacle::Postponed => Status::SERVICE_UNAVAILABLE,
-            PathObstacle::Failed(_) => Status::SERVICE_UNAVAILABLE,
         }
     }
 }

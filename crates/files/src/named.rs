@@ -142,7 +142,8 @@ impl FileStore {
             let folder = CString::new(absolute).ok()?;
             let folder = self.open_path(&folder, Access::Folder, true)?;
             let most = self.disk.most_names().min(MOST_NAMES);
-            let names = folder::names(folder.as_fd(), most).ok()?;
+            let names = folder::names(folder.as_fd(), most);
+            let names = names.map_err(|error| self.disk.obstacle(error)).ok()?;
             self.disk.take_names(names.len()).ok()?;
             Some(names)
         };
@@ -159,7 +160,8 @@ impl FileStore {
         };
         let relative = path.relative();
         let found = open(if relative.is_empty() { b"." } else { relative })?;
-        let names = folder::names(found.file.as_fd(), MOST_LISTED).ok()?;
+        let names = folder::names(found.file.as_fd(), MOST_LISTED);
+        let names = names.map_err(|error| self.disk.obstacle(error)).ok()?;
         let mut listed = Vec::with_capacity(names.len());
         let mut at = relative.to_vec();
         if !at.is_empty() {

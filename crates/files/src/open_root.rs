@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use howdah_site::{DocumentPath, MergedCopies, Rules, Symlinks};
-use howdah_sys::open;
 use howdah_sys::stat::Stat;
+use howdah_sys::{descriptor, open};
 
 use crate::directive_cache::DirectiveCache;
 use crate::disk_access::DiskAccess;
@@ -164,7 +164,8 @@ impl OpenRoot {
         self.identity
     }
 
-    /// Returns whether the path still leads to the same folder.
+    /// Returns whether the path still leads to the same folder, as far as there is a descriptor to
+    /// ask with: what is watched below it stays known.
     ///
     /// # Errors
     /// The disk would have to be waited for.
@@ -174,6 +175,10 @@ impl OpenRoot {
         match stat.map_err(|error| disk.obstacle(error)) {
             Ok(stat) => Ok(stat.identity() == self.identity),
             Err(PathObstacle::Postponed) => Err(PathObstacle::Postponed),
+            Err(PathObstacle::Failed(error)) if descriptor::is_exhausted(&error) => {
+                disk.take_shortage();
+                Ok(true)
+            }
             Err(_) => Ok(false),
         }
     }

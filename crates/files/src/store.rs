@@ -8,7 +8,7 @@ use std::sync::Arc;
 use howdah_http::{Request, ResponseHead, Status};
 use howdah_site::{DocumentPath, FileHandle, MergedCopies};
 use howdah_sys::credentials::{FileRight, Identity};
-use howdah_sys::open::errno::{EMFILE, ENFILE};
+use howdah_sys::descriptor;
 
 use crate::answer::{self, AnswerForm, FileAnswer, ScriptManner};
 use crate::directive_cache::{self, DirectiveCache};
@@ -19,6 +19,7 @@ use crate::folders::Folders;
 use crate::limits::StoreLimits;
 use crate::locate::{PathObstacle, ReadAccess, locate};
 use crate::named::NamedFiles;
+use crate::no_answer::NoAnswer;
 use crate::open_root::OpenRoot;
 
 /// The files that one thread of the front knows. See the [crate's own page](crate) for how to use
@@ -199,21 +200,22 @@ impl FileStore {
     /// [epoch](howdah_site::SiteHost::epoch).
     ///
     /// # Errors
-    /// The status of an error without fields of its own: 403, 404, 405, 503.
+    /// The status of an error without fields of its own, 403, 404 or 405; or the disk cannot be
+    /// asked.
     #[inline]
     pub fn answer(
         &mut self,
         request: &Request,
         path: &DocumentPath,
         file: FileHandle,
-    ) -> Result<FileAnswer, Status> {
+    ) -> Result<FileAnswer, NoAnswer> {
         let now = self.now;
         match self.entry(path, file) {
             Ok(PathEntry { kind: EntryKind::File(document), .. }) => {
-                answer::answer(document, request, now)
+                answer::answer(document, request, now).map_err(NoAnswer::Status)
             }
-            Ok(entry) => Err(refusal(&entry.kind)),
-            Err(obstacle) => Err(obstacle.status()),
+            Ok(entry) => Err(refusal(&entry.kind).into()),
+            Err(obstacle) => Err(obstacle.into()),
         }
     }
 
@@ -229,7 +231,7 @@ impl FileStore {
         path: &DocumentPath,
         file: FileHandle,
         manner: AnswerForm,
-    ) -> Result<FileAnswer, Status> {
+    ) -> Result<FileAnswer, NoAnswer> {
         let now = self.now;
         match self.entry(path, file) {
             Ok(PathEntry {
@@ -242,8 +244,8 @@ impl FileStore {
                 let stat = stat.as_ref();
                 Ok(answer::answer_in_manner(document, stat, name, request, manner, now))
             }
-            Ok(entry) => Err(refusal(&entry.kind)),
-            Err(obstacle) => Err(obstacle.status()),
+            Ok(entry) => Err(refusal(&entry.kind).into()),
+            Err(obstacle) => Err(obstacle.into()),
         }
     }
 
@@ -260,23 +262,23 @@ impl FileStore {
         path: &DocumentPath,
         reader: Option<&Identity>,
         manner: ScriptManner<'_>,
-    ) -> Result<(ResponseHead, FileAnswer), Status> {
+    ) -> Result<(ResponseHead, FileAnswer), NoAnswer> {
         let now = self.now;
         if reader.is_some_and(|reader| !self.may_read(path, reader)) {
-            return Err(Status::FORBIDDEN);
+            return Err(Status::FORBIDDEN.into());
         }
         match self.entry(path, FileHandle::NONE) {
             // The path may lead to another file by now.
             Ok(PathEntry { stat: Some(stat), .. })
                 if reader.is_some_and(|reader| !reader.may(FileRight::Read, stat)) =>
             {
-                Err(Status::FORBIDDEN)
+                Err(Status::FORBIDDEN.into())
             }
             Ok(PathEntry { kind: EntryKind::File(document), .. }) => {
                 Ok(answer::answer_for_script(document, request, manner, now))
             }
-            Ok(entry) => Err(refusal(&entry.kind)),
-            Err(obstacle) => Err(obstacle.status()),
+            Ok(entry) => Err(refusal(&entry.kind).into()),
+            Err(obstacle) => Err(obstacle.into()),
         }
     }
 
@@ -366,6 +368,23 @@ impl FileStore {
         if self.disk.is_void() {
             return Err(PathObstacle::Postponed);
         }
+        match self.ask_disk_once(hash, path, known) {
+            Err(PathObstacle::Failed(error)) if descriptor::is_exhausted(&error) => {
+                // The files that this store keeps open make room, if there are some.
+                self.entries.close_files();
+                self.disk.take_shortage();
+                self.ask_disk_once(hash, path, None)
+            }
+            other => other,
+        }
+    }
+
+    fn ask_disk_once(
+        &mut self,
+        hash: u64,
+        path: &DocumentPath,
+        known: Option<u32>,
+    ) -> Result<u32, PathObstacle> {
         let root = self.root(path)?;
         if let Some(place) = known
             && self.entries.is_at(place, path)
@@ -378,15 +397,7 @@ impl FileStore {
             }
             self.entries.remove(place);
         }
-        match self.load(hash, path, &root) {
-            Err(PathObstacle::Failed(error))
-                if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) =>
-            {
-                self.entries.close_files();
-                self.load(hash, path, &root)
-            }
-            other => other,
-        }
+        self.load(hash, path, &root)
     }
 
     /// Returns whether the entry at `place` agrees with the disk; if so, it is fresh for this
@@ -419,8 +430,12 @@ impl FileStore {
             Err(PathObstacle::Forbidden | PathObstacle::TooManyNames | PathObstacle::OtherSite) => {
                 matches!(entry.kind, EntryKind::Forbidden) && entry.stat.is_none()
             }
-            // The disk cannot be asked just now. A watched entry is valid without that.
-            Err(PathObstacle::Failed(_)) => entry.watched,
+            // The disk cannot be asked just now. A watched entry is valid without that, another one
+            // is loaded again.
+            Err(PathObstacle::Failed(_)) => {
+                self.disk.take_shortage();
+                entry.watched
+            }
             Err(PathObstacle::Postponed) => false,
         };
         if holds {

@@ -316,7 +316,9 @@ async fn answer(
             Resolution::Exhausted => Ok(Response::error(Status::INTERNAL_SERVER_ERROR)),
             other => {
                 let mut response = Response::of(other);
-                adjust(context, site, rules, &mut response).await.map(|()| response)
+                adjust(context, site, rules, &mut response)
+                    .await
+                    .map(|()| response.with_retry_after())
             }
         };
         // In place: to hand a response over is to copy it.

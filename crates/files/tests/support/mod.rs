@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use howdah_config::{Config, ContentCoding};
-use howdah_files::{FileAnswer, FileBody, FileStore, RequestedPart, StoreFigures, StoreLimits};
+use howdah_files::{
+    FileAnswer, FileBody, FileStore, NoAnswer, RequestedPart, StoreFigures, StoreLimits,
+};
 use howdah_http::{Method, Request, ResponseHead, Status};
 use howdah_site::{ClientRequest, DirectiveHost, DocumentPath, PathKind, Scratch, SiteHost, Sites};
 
@@ -193,10 +195,10 @@ pub struct Seen {
 }
 
 impl Seen {
-    pub fn of(answer: Result<FileAnswer, Status>) -> Seen {
+    pub fn of(answer: Result<FileAnswer, NoAnswer>) -> Seen {
         let answer = match answer {
             Ok(answer) => answer,
-            Err(status) => return Seen::without_content(status),
+            Err(none) => return Seen::without_content(none.status()),
         };
         let mut head = answer.head();
         let is_whole = matches!(answer.asked, RequestedPart::Whole);

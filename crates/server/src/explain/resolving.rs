@@ -299,7 +299,7 @@ impl ResolvingState<'_> {
         let request = self.client.request();
         let answer = match host.store.answer_in_manner(request, path, file, manner) {
             Ok(answer) => answer,
-            Err(status) => return (ResponseHead::new(status), (RequestedPart::Whole, None)),
+            Err(none) => return (ResponseHead::new(none.status()), (RequestedPart::Whole, None)),
         };
         let mut head = answer.head();
         if let Some(ruled) = ruled {

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::net::SocketAddr;
 
+use howdah_files::NoAnswer;
 use howdah_http::{Request, Status};
 use howdah_php::{DispatchError, ExchangeError, LostWorker};
 use howdah_site::{Script, Site};
@@ -178,6 +179,31 @@ impl RequestError {
         let why = format!("the file is not sent: {no_room}");
         let culprit = Culprit::Load(Excuse::Always);
         situation.error_of_client(culprit, Some(Status::SERVICE_UNAVAILABLE), &why)
+    }
+
+    /// There is no descriptor to ask the disk with. Nobody knows what is at the request's path, or
+    /// which directives protect it.
+    pub(crate) fn no_descriptors(situation: ErrorContext<'_>) -> RequestError {
+        let culprit = Culprit::Load(Excuse::Always);
+        situation.error(culprit, Some(Status::SERVICE_UNAVAILABLE), NO_DESCRIPTORS)
+    }
+
+    /// The store has no answer for a file.
+    pub(crate) fn no_answer(situation: ErrorContext<'_>, reason: NoAnswer) -> RespondError {
+        let status = reason.status();
+        match reason {
+            NoAnswer::Status(status) => RespondError::Status(status),
+            NoAnswer::NoDescriptors => RequestError::no_descriptors(situation).into(),
+            NoAnswer::Disk(error) => {
+                let why = format!("{}: the file cannot be read: {error}", status.code());
+                situation.error(Culprit::Server, Some(status), &why).into()
+            }
+            NoAnswer::Postponed => {
+                let why = "the file could not be looked at without waiting for the disk";
+                let culprit = Culprit::Load(Excuse::Always);
+                situation.error_of_client(culprit, Some(status), why).into()
+            }
+        }
     }
 
     /// The request's content was not received.
@@ -414,6 +440,9 @@ const NO_MEMORY: &str =
 const TOO_MANY_LINKS: &str = "its paths take too many steps through symbolic links or MultiViews \
     folders; shorten the links, or divide the folders";
 const CUT_OFF: &str = "`drain_timeout` is over after a reload or a stop";
+const NO_DESCRIPTORS: &str = "503: the server has as many files open as it may, so that nobody \
+    knows what is at the path; raise the limit of open files with `ulimit -n` or LimitNOFILE, or \
+    lower `connections` of `[limits]`";
 const NOT_BEGUN: &str = "no worker became free within `queue_timeout`";
 
 impl fmt::Display for RequestError {

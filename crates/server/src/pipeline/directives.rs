@@ -34,7 +34,7 @@ use crate::crew::{ClientNetwork, JobOrigin};
 use crate::observe::{Phase, RequestError, RespondError};
 
 pub(crate) use self::costly_sites::CostlySites;
-use self::crew_request::{CrewRequest, Responded};
+use self::crew_request::{CrewRefusal, CrewRequest, Responded};
 
 /// Resolves the request. If a password has to be compared, that is done outside the event loop, and
 /// then the request is resolved again.
@@ -52,9 +52,14 @@ pub(super) async fn resolve(context: &mut RequestContext<'_, '_>, site: &Site) -
         }
         let CachedResolution { resolved, prepared } = match here {
             Ok(resolved) => resolved,
+            Err(NotResolvedHere::NoDescriptors) => {
+                return refused_with(context, &RequestError::no_descriptors(context.situation()));
+            }
             Err(_) => match Box::pin(CrewRequest::new(context, site).resolve()).await {
                 Ok(resolved) => CachedResolution { resolved, prepared: None },
-                Err(_full) => return too_many_waiting(context, ARE_COSTLY),
+                Err(refusal) => {
+                    return refused_with(context, &not_evaluated(context, refusal));
+                }
             },
         };
         context.prepared = prepared;
@@ -83,7 +88,22 @@ fn refused_by_crew(context: &RequestContext<'_, '_>, why: &str) -> RequestError 
 /// Reports the error of a request that a crew does not take, and answers with its status.
 #[cold]
 fn too_many_waiting(context: &RequestContext<'_, '_>, why: &str) -> Resolved {
-    let status = context.report(&refused_by_crew(context, why));
+    refused_with(context, &refused_by_crew(context, why))
+}
+
+/// Returns the error of a request whose directives a crew has not evaluated.
+#[cold]
+fn not_evaluated(context: &RequestContext<'_, '_>, refusal: CrewRefusal) -> RequestError {
+    match refusal {
+        CrewRefusal::Full => refused_by_crew(context, ARE_COSTLY),
+        CrewRefusal::NoDescriptors => RequestError::no_descriptors(context.situation()),
+    }
+}
+
+/// Reports an error, and answers with its status.
+#[cold]
+fn refused_with(context: &RequestContext<'_, '_>, error: &RequestError) -> Resolved {
+    let status = context.report(error);
     Resolved {
         resolution: Resolution::Status(status.unwrap_or(Status::INTERNAL_SERVER_ERROR)),
         ruled: None,
@@ -96,6 +116,8 @@ enum NotResolvedHere {
     Costly,
     /// The disk would have to be waited for.
     Cold,
+    /// The disk cannot be asked at all.
+    NoDescriptors,
 }
 
 /// Resolves the request on the event loop. `began` is the time at which this evaluation begins.
@@ -148,6 +170,9 @@ fn not_here(
     budget: &WorkBudget,
     voided: VoidReasons,
 ) -> NotResolvedHere {
+    if voided.no_descriptors {
+        return NotResolvedHere::NoDescriptors;
+    }
     if voided.cold {
         return NotResolvedHere::Cold;
     }
@@ -215,9 +240,10 @@ pub(super) async fn error(
     }
     match here {
         Ok(resolved) => resolved,
+        Err(NotResolvedHere::NoDescriptors) => without_page(),
         Err(_) => {
             let page = CrewRequest::new(context, site).error(copy(), status);
-            Box::pin(page).await.unwrap_or_else(|_full| without_page())
+            Box::pin(page).await.unwrap_or_else(|_refusal| without_page())
         }
     }
 }
@@ -318,7 +344,7 @@ pub(crate) async fn list(
             Ok(page)
         }
         Ok(None) => Err(Status::FORBIDDEN.into()),
-        Err(_full) => Err(refused_by_crew(context, ARE_COSTLY).into()),
+        Err(refusal) => Err(not_evaluated(context, refusal).into()),
     }
 }
 
@@ -422,9 +448,7 @@ async fn respond_within(
     }
     let responded =
         CrewRequest::new(context, site).respond(Rc::unwrap_or_clone(before.0), before.1, about);
-    let Ok(responded) = responded.await else {
-        return Err(refused_by_crew(context, ARE_COSTLY).into());
-    };
+    let responded = responded.await.map_err(|refusal| not_evaluated(context, refusal))?;
     let Some(responded) = responded else {
         return Err(Status::INTERNAL_SERVER_ERROR.into());
     };

@@ -45,11 +45,11 @@ pub(crate) async fn respond(
         return respond_ruled(context, site, ruled, (path, file, variant)).await;
     }
     if variant != NegotiatedForm::Only || codings::compresses(site, false, None) {
-        return Ok(respond_coded(context, site, (path, file, variant))?);
+        return respond_coded(context, site, (path, file, variant));
     }
     let answer = context.thread.store().answer(context.request, &path, file);
     context.scratch.paths.reuse(path);
-    let answer = answer?;
+    let answer = answer.map_err(|none| RequestError::no_answer(context.situation(), none))?;
     if let RequestedPart::Whole = answer.asked {
         return Ok(Response::new(
             ResponseHeadSource::File(answer.representation),
@@ -85,7 +85,7 @@ fn respond_coded(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
     (path, file, variant): (DocumentPath, FileHandle, NegotiatedForm),
-) -> Result<Response, Status> {
+) -> Result<Response, RespondError> {
     let manner = AnswerForm {
         variant,
         is_error_page: false,
@@ -93,7 +93,7 @@ fn respond_coded(
     };
     let answer = context.thread.store().answer_in_manner(context.request, &path, file, manner);
     context.scratch.paths.reuse(path);
-    let answer = answer?;
+    let answer = answer.map_err(|none| RequestError::no_answer(context.situation(), none))?;
     let facts = CodingFacts {
         fields: &context.request.fields,
         environment: None,
@@ -186,7 +186,8 @@ async fn respond_ruled(
         (answer, named)
     };
     context.scratch.paths.reuse(path);
-    let (whole, asked) = adjusted(context, site, ruled, answer?).await?;
+    let answer = answer.map_err(|none| RequestError::no_answer(context.situation(), none))?;
+    let (whole, asked) = adjusted(context, site, ruled, answer).await?;
     Ok(select(whole, asked, named))
 }
 

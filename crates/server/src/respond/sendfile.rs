@@ -4,15 +4,17 @@
 //! count. The fields that the script has set are kept, and take the place of the file's own;
 //! conditions and ranges of the request are answered as for any file.
 
+use std::cell::Cell;
 use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use howdah_files::{FileAnswer, FileBody, RequestedPart, ScriptManner, real_path};
+use howdah_files::{FileAnswer, FileBody, NoAnswer, RequestedPart, ScriptManner, real_path};
 use howdah_http::{Fields, ResponseHead, Status};
 use howdah_site::{DocumentPath, RuledRequest, Script, Site};
+use howdah_sys::descriptor;
 use howdah_sys::open::{self, Lookup};
 
 use super::file::{microseconds, named_tag, select};
@@ -39,9 +41,8 @@ pub(super) async fn respond(
         head: &head,
         path: &path,
     };
-    let (made, answer) = own
-        .answer(context, site)
-        .map_err(|status| own.refused(context, script, status))?;
+    let (made, answer) =
+        own.answer(context, site).map_err(|none| own.refused(context, script, none))?;
     let named = named_tag(&answer, &context.request.fields);
     let modified = microseconds(answer.representation.modified());
     if let RequestedPart::Failed(failed) = answer.asked {
@@ -66,9 +67,13 @@ async fn find(
     script: &Script,
     head: &ResponseHead,
 ) -> Result<DocumentPath, RespondError> {
-    let mut far = Vec::new();
+    let (mut far, lacks_descriptors) = (Vec::new(), Cell::new(false));
+    let real_path = |folder: &Path| {
+        let noted = |error| lacks_descriptors.set(descriptor::is_exhausted(&error));
+        real_path(folder).map_err(noted).ok()
+    };
     let mut found = named(context, site, script, head, |folder| match is_at_hand(folder) {
-        true => real_path(folder).ok(),
+        true => real_path(folder),
         false => {
             far.push(folder.to_owned());
             None
@@ -76,7 +81,10 @@ async fn find(
     });
     if !far.is_empty() {
         look_at(context, site, far).await?;
-        found = named(context, site, script, head, |folder| real_path(folder).ok());
+        found = named(context, site, script, head, real_path);
+    }
+    if found.is_err() && lacks_descriptors.get() {
+        return Err(RequestError::no_descriptors(context.situation()).into());
     }
     let path = found?;
     if !is_at_hand(path.absolute()) {
@@ -126,7 +134,7 @@ impl ScriptFields<'_> {
         &self,
         context: &RequestContext<'_, '_>,
         site: &Site,
-    ) -> Result<(ResponseHead, FileAnswer), Status> {
+    ) -> Result<(ResponseHead, FileAnswer), NoAnswer> {
         let manner = ScriptManner {
             is_whole: self.head.status != Status::OK,
             content_type: self.content_type,
@@ -164,8 +172,11 @@ impl ScriptFields<'_> {
         &self,
         context: &RequestContext<'_, '_>,
         script: &Script,
-        status: Status,
+        none: NoAnswer,
     ) -> RespondError {
+        let NoAnswer::Status(status) = none else {
+            return RequestError::no_answer(context.situation(), none);
+        };
         let why = match status {
             Status::NOT_FOUND => "it does not exist".to_owned(),
             Status::FORBIDDEN => {

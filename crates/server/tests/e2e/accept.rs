@@ -1,10 +1,8 @@
 //! Connections and the threads that accept them.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::site::{Options, Site, far_limits};
-use crate::support::Process;
 
 /// Threads of the front.
 const THREADS: usize = 8;
@@ -52,7 +50,7 @@ fn without_free_descriptors_clients_are_served_and_others_wait_for_the_next_free
     // From now on the file is open already.
     assert_eq!(site.get("/a.txt").text(), "content");
     let front = site.server.front();
-    if !limit_descriptors(&front) {
+    if !front.limit_open_files(DESCRIPTORS) {
         return howdah_skip::skip!("prlimit of util-linux cannot limit the front's open files");
     }
     let begin = |_| {
@@ -81,11 +79,4 @@ fn without_free_descriptors_clients_are_served_and_others_wait_for_the_next_free
     assert_eq!(last.reply("GET").text(), "content", "a connection that waited");
     assert_eq!(site.get("/a.txt").text(), "content", "a further one");
     assert_eq!(site.log_lines("cannot accept connections").len(), 1);
-}
-
-/// Returns whether the process has the limit [`DESCRIPTORS`] now.
-fn limit_descriptors(process: &Process) -> bool {
-    let (pid, limit) = (process.number().to_string(), format!("--nofile={DESCRIPTORS}:"));
-    let limited = Command::new("prlimit").args(["--pid", &pid, &limit]).output();
-    limited.is_ok_and(|output| output.status.success())
 }

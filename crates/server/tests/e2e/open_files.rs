@@ -1,6 +1,10 @@
-//! The limit of open files: a server that cannot work with it is not started.
+//! The limit of open files: a server that cannot work with it is not started, and one that has none
+//! left refuses nothing that is allowed and shows nothing that is protected.
 
-use crate::support::{Folder, HOWDAH, Process, Setup};
+use std::time::Duration;
+
+use crate::site::{Options, Site};
+use crate::support::{Folder, HOWDAH, Process, Setup, wait_until};
 use crate::wire::Wire;
 
 /// Two sites without PHP, on one thread.
@@ -68,4 +72,57 @@ fn a_reload_that_needs_more_open_files_than_there_may_be_keeps_the_former_config
     server.wait_for_log("the limit of open files is 160, and the server needs at least ");
     let mut client = Wire::connect(server.address());
     assert_eq!(client.get("/a.txt").text(), "content", "{}", server.log());
+}
+
+#[test]
+fn without_a_free_descriptor_nothing_is_forbidden_and_nothing_protected_is_shown() {
+    let files = [
+        ("open/a.txt", "open"),
+        ("open/large.bin", &"l".repeat(100_000)),
+        ("closed/.htaccess", "Require all denied\nErrorDocument 403 \"closed\"\n"),
+        ("closed/a.txt", "secret"),
+        (
+            "rules/.htaccess",
+            "RewriteEngine On\nRewriteCond /etc/passwd !-f\nRewriteRule ^ /shown [R]\n",
+        ),
+        ("rules/a.txt", "as it is"),
+        ("known.txt", "known"),
+    ];
+    let options = Options {
+        top: "threads = 1",
+        log: "access = \"off\"",
+        ..Options::default()
+    };
+    let site = Site::with(&files, &options);
+    let front = site.server.front();
+    let mut wire = site.connect();
+    assert_eq!(wire.get("/known.txt").text(), "known");
+    if !front.limit_open_files(3) {
+        return howdah_skip::skip!("prlimit of util-linux cannot limit the front's open files");
+    }
+    for path in ["/open/a.txt", "/open/large.bin", "/closed/a.txt", "/rules/a.txt", "/open/none"] {
+        let reply = wire.get(path);
+        assert_eq!(reply.status, 503, "{path}: {}", reply.text());
+        assert_eq!(reply.field("retry-after"), Some("2"), "{path}");
+    }
+    for _ in 0..50 {
+        wire.get("/closed/a.txt");
+    }
+    // The server looks at a known file once a second.
+    std::thread::sleep(Duration::from_millis(1100));
+    assert_eq!(wire.get("/known.txt").text(), "known", "{}", site.server.log());
+    assert!(front.limit_open_files(1000));
+    for (path, status, text) in [
+        ("/open/a.txt", 200, "open"),
+        ("/closed/a.txt", 403, "closed"),
+        ("/rules/a.txt", 200, "as it is"),
+        ("/open/none", 404, ""),
+    ] {
+        let reply = wire.get(path);
+        assert_eq!(reply.status, status, "{path}: {}", reply.text());
+        assert!(reply.text().contains(text), "{path}: {}", reply.text());
+    }
+    let lines = site.log_lines("the server has as many files open as it may");
+    assert!((1..=10).contains(&lines.len()), "{lines:#?}");
+    wait_until("the connection is as before", || wire.get("/known.txt").text() == "known");
 }

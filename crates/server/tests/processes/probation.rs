@@ -158,6 +158,30 @@ fn visitors_who_fill_the_room_for_uploads_undo_no_reload() {
     server.stop();
 }
 
+#[test]
+fn requests_that_find_no_free_descriptor_undo_no_reload() {
+    let folder = Folder::new();
+    (0..30).for_each(|number| drop(folder.file(&format!("{number}.txt"), "content")));
+    config(&folder, "probation = \"3s\"\nthreads = 1", "php = false");
+    let server = Setup::config(&folder.path().join("howdah.toml")).start();
+    server.signal(SIGHUP);
+    server.wait_for_log("reloaded; serving");
+    // The only one: the former front has ended.
+    let front = server.front();
+    let mut client = Client::connect(server.address());
+    assert_eq!(client.get("/0.txt").status, 200);
+    if !front.limit_open_files(3) {
+        return howdah_skip::skip!("prlimit of util-linux cannot limit the front's open files");
+    }
+    for number in 1..30 {
+        assert_eq!(client.get(&format!("/{number}.txt")).status, 503);
+    }
+    assert!(front.limit_open_files(1000));
+    assert!(is_kept(&server), "{}", server.log());
+    assert_eq!(client.get("/1.txt").status, 200);
+    server.stop();
+}
+
 /// The queue is full because no script ends, not because visitors ask for too much.
 #[test]
 fn a_reload_after_which_scripts_hang_is_undone() {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::PATIENCE;
@@ -24,6 +25,25 @@ impl Process {
     /// Its number.
     pub fn number(self) -> u32 {
         self.0
+    }
+
+    /// Sets how many files the process may have open from now on. Those that are open stay open.
+    /// Returns whether that was possible.
+    pub fn limit_open_files(&self, limit: usize) -> bool {
+        let number = |name: &str| {
+            let ids = self.status(name).unwrap_or_default();
+            ids.split_whitespace().next().unwrap_or_default().to_owned()
+        };
+        let (user, group) = (number("Uid"), number("Gid"));
+        let (pid, limit) = (self.number().to_string(), format!("--nofile={limit}:"));
+        let mut limited = Command::new("prlimit");
+        if Process::own().uid() == 0 {
+            // Root needs a capability for the processes of others.
+            limited = Command::new("setpriv");
+            limited.args(["--reuid", &user, "--regid", &group, "--clear-groups", "prlimit"]);
+        }
+        let limited = limited.args(["--pid", &pid, &limit]).output();
+        limited.is_ok_and(|output| output.status.success())
     }
 
     /// Returns whether it is there, and no zombie.

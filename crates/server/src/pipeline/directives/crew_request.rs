@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use howdah_files::FileStore;
+use howdah_files::{FileStore, VoidReasons};
 use howdah_htaccess::WorkBudget;
 use howdah_htaccess::modules::filter::Filter;
 use howdah_htaccess::response::ResponseProperties;
@@ -44,6 +44,15 @@ pub(super) struct Responded {
     pub(super) chosen: Result<Vec<Filter>, Status>,
 }
 
+/// The reason why no thread of a crew has evaluated the directives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CrewRefusal {
+    /// Too many requests of the site or of the client wait already.
+    Full,
+    /// The disk could not be asked: the process has no descriptor left.
+    NoDescriptors,
+}
+
 impl CrewRequest {
     pub(super) fn new(context: &RequestContext<'_, '_>, site: &Site) -> CrewRequest {
         CrewRequest {
@@ -61,8 +70,8 @@ impl CrewRequest {
     /// Resolves the request.
     ///
     /// # Errors
-    /// Where too many requests of the site or of the client wait already.
-    pub(super) async fn resolve(self) -> Result<Resolved, CrewFull> {
+    /// The reason why nobody has evaluated the directives.
+    pub(super) async fn resolve(self) -> Result<Resolved, CrewRefusal> {
         let detached = self.evaluate(|site, client, host, scratch| {
             howdah_site::resolve(site, client, host, scratch).detach()
         });
@@ -73,7 +82,7 @@ impl CrewRequest {
     /// kernel's memory, and a file system that hangs has answered.
     ///
     /// # Errors
-    /// The errors of [`resolve`](CrewRequest::resolve).
+    /// Too many requests of the site or of the client wait already.
     pub(super) async fn read_disk(self) -> Result<(), CrewFull> {
         self.read(|site, client, host, scratch| howdah_site::resolve(site, client, host, scratch))
             .await
@@ -83,7 +92,7 @@ impl CrewRequest {
     /// failed.
     ///
     /// # Errors
-    /// The errors of [`resolve`](CrewRequest::resolve).
+    /// The errors of [`read_disk`](CrewRequest::read_disk).
     pub(super) async fn read_disk_for_error(
         self,
         ruled: Option<RuledRequest>,
@@ -111,7 +120,8 @@ impl CrewRequest {
         let shared = Arc::clone(&self.shared);
         let origin = self.origin();
         let job = move |store: &mut FileStore, is_abandoned| {
-            self.run(store, is_abandoned, |site, client, host, scratch| {
+            // The event loop finds out itself why the answers are void.
+            let _ = self.run(store, is_abandoned, |site, client, host, scratch| {
                 let resolved = resolve(site, client, host, scratch);
                 if let Resolution::File { path, file } = resolved.resolution {
                     let request = client.request();
@@ -134,7 +144,7 @@ impl CrewRequest {
         self,
         ruled: Option<RuledRequest>,
         status: Status,
-    ) -> Result<Resolved, CrewFull> {
+    ) -> Result<Resolved, CrewRefusal> {
         let detached = self.evaluate(move |site, client, host, scratch| -> DetachedResolution {
             let ruled = ruled.map(Rc::new);
             howdah_site::error(site, client, ruled, status, host, scratch).detach()
@@ -152,7 +162,7 @@ impl CrewRequest {
         ruled: RuledRequest,
         mut head: ResponseHead,
         about: ResponseProperties,
-    ) -> Result<Option<Responded>, CrewFull> {
+    ) -> Result<Option<Responded>, CrewRefusal> {
         self.evaluate(move |site, client, host, scratch| {
             let mut ruled = Rc::new(ruled);
             let chosen =
@@ -174,7 +184,7 @@ impl CrewRequest {
         self,
         mut ruled: RuledRequest,
         path: DocumentPath,
-    ) -> Result<Option<(RuledRequest, ListingPage)>, CrewFull> {
+    ) -> Result<Option<(RuledRequest, ListingPage)>, CrewRefusal> {
         let steps = MOST_LISTING_STEPS;
         let request = CrewRequest { link_steps: steps, ..self };
         let listed = request.evaluate(move |site, client, host, scratch| {
@@ -196,11 +206,16 @@ impl CrewRequest {
         ) -> R
         + Send
         + 'static,
-    ) -> Result<Option<R>, CrewFull> {
+    ) -> Result<Option<R>, CrewRefusal> {
         let shared = Arc::clone(&self.shared);
         let origin = self.origin();
         let job = move |store: &mut FileStore, is_abandoned| self.run(store, is_abandoned, work);
-        shared.evaluators.run_while_awaited(origin, job).await
+        match shared.evaluators.run_while_awaited(origin, job).await {
+            Ok(Ok(result)) => Ok(Some(result)),
+            Ok(Err(voided)) if voided.no_descriptors => Err(CrewRefusal::NoDescriptors),
+            Ok(Err(_)) => Ok(None),
+            Err(CrewFull) => Err(CrewRefusal::Full),
+        }
     }
 
     fn origin(&self) -> JobOrigin {
@@ -218,7 +233,7 @@ impl CrewRequest {
             &mut FrontHost<'_, &mut FileStore>,
             &mut Scratch,
         ) -> R,
-    ) -> Option<R> {
+    ) -> Result<R, VoidReasons> {
         store.tick(self.arrival.began.seconds());
         if store.changes().is_some() {
             store.drain_events();
@@ -243,17 +258,18 @@ impl CrewRequest {
         let result = host.bounded(bounds, |host| {
             work(site, &client.within(&budget), host, &mut Scratch::default())
         });
-        if let Ok(result) = result {
-            return Some(result);
+        if let Err(voided) = &result
+            && !voided.no_descriptors
+        {
+            let situation = ErrorContext {
+                peer: &self.peer,
+                site: Some(site),
+                phase: self.phase,
+                request: &self.request,
+            };
+            RequestError::too_many_links(situation).log(&shared.log);
         }
-        let situation = ErrorContext {
-            peer: &self.peer,
-            site: Some(site),
-            phase: self.phase,
-            request: &self.request,
-        };
-        RequestError::too_many_links(situation).log(&shared.log);
-        None
+        result
     }
 }
 
