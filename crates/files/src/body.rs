@@ -1,6 +1,6 @@
 //! The content of a response for a file.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::cmp::Ordering;
 use std::fmt;
 use std::fs::File;
@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use howdah_sys::page_cache;
 use howdah_sys::stat::{FileTime, Stat};
+
+use crate::write_watch::WriteWatch;
 
 /// The content of a response. It does not depend on the store any more: it holds its memory or its
 /// open file.
@@ -56,13 +58,18 @@ impl FileBody {
 /// in HTTP/2): padding would be taken for content, and the next response for the rest.
 ///
 /// A file can also be overwritten in place. [`change`](Self::change) tells, so that a response does
-/// not go on with the bytes of another state.
+/// not go on with the bytes of another state. A new time alone is no proof of that: see
+/// [`was_written`](Self::was_written).
 pub struct OpenFile {
     file: Arc<File>,
     /// The size when the file was opened, in bytes.
     size: u64,
-    /// The modification time then.
-    modified: FileTime,
+    /// The modification time then, or one that the file was given later without a known write.
+    modified: Cell<FileTime>,
+    /// Whether `modified` is such a later one.
+    is_accepted: Cell<bool>,
+    /// `None` before the first byte was sent. `Some(None)`: writes are not reported.
+    writes: OnceCell<Option<WriteWatch>>,
     /// The time at which all of a short file was last found in memory.
     warm: Cell<Option<Instant>>,
     hold: RefCell<Option<Weak<dyn Hold>>>,
@@ -81,7 +88,9 @@ impl OpenFile {
         OpenFile {
             file: Arc::new(file),
             size: stat.size,
-            modified: stat.modified,
+            modified: Cell::new(stat.modified),
+            is_accepted: Cell::new(false),
+            writes: OnceCell::new(),
             warm: Cell::new(None),
             hold: RefCell::new(None),
         }
@@ -148,11 +157,37 @@ impl OpenFile {
         let stat = Stat::of(self.file.as_fd()).ok()?;
         match stat.size.cmp(&self.size) {
             Ordering::Less => Some(FileChange::Cut),
-            Ordering::Equal if stat.modified != self.modified => {
+            Ordering::Equal if stat.modified != self.modified.get() => {
+                Some(FileChange::Written(stat.modified))
+            }
+            // The time was that of a write which took long.
+            Ordering::Equal if self.is_accepted.get() && self.was_written() == Some(true) => {
                 Some(FileChange::Written(stat.modified))
             }
             _ => None,
         }
+    }
+
+    /// Watches the file for writes from now on. Called when bytes of it were sent, and more follow.
+    /// Where the file has changed before, or cannot be watched, every new time counts as a write.
+    pub fn watch_writes(&self) {
+        self.writes.get_or_init(|| {
+            let watch = WriteWatch::begin(self.file.as_fd()).ok();
+            watch.filter(|_| self.change().is_none())
+        });
+    }
+
+    /// Returns whether the file was written to since bytes of it were sent. `None`: that is not
+    /// known. A write is reported when it is done, and its time is set before.
+    pub fn was_written(&self) -> Option<bool> {
+        self.writes.get()?.as_ref().map(WriteWatch::was_written)
+    }
+
+    /// Takes `time` for the file's, since no write to it is reported. A later report of one still
+    /// counts.
+    pub fn accept_time(&self, time: FileTime) {
+        self.modified.set(time);
+        self.is_accepted.set(true);
     }
 
     /// Sends up to `count` bytes from `offset` on to a socket, without a copy through our memory.

@@ -111,6 +111,7 @@ mod system_types;
 mod tree;
 mod variants;
 mod watches;
+mod write_watch;
 
 pub use answer::{
     AnswerForm, FileAnswer, FilePart, NegotiatedForm, RequestedPart, ScriptManner, SentTag,

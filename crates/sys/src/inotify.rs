@@ -1,6 +1,6 @@
 //! `inotify(7)`: notifications of changes in folders.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -56,8 +56,17 @@ impl Inotify {
     /// inotify accepts only paths. The path of the descriptor in `/proc` cannot be redirected by a
     /// rename.
     pub fn watch(&self, folder: BorrowedFd<'_>) -> io::Result<WatchId> {
-        let path = CString::new(format!("/proc/self/fd/{}", folder.as_raw_fd()))?;
-        self.watch_path(&path)
+        self.add(folder, MASK)
+    }
+
+    /// Watches an open file, which must be readable, for writes and cuts. Each is reported as
+    /// [`WatchEvent::Folder`] with the file's value, once it is done. A write through a memory map
+    /// is not reported.
+    ///
+    /// # Errors
+    /// The errors of [`watch`](Inotify::watch).
+    pub fn watch_writes(&self, file: BorrowedFd<'_>) -> io::Result<WatchId> {
+        self.add(file, libc::IN_MODIFY)
     }
 
     /// Stops watching a folder. Its queued changes are still delivered, followed by
@@ -87,9 +96,10 @@ impl Inotify {
         }
     }
 
-    fn watch_path(&self, path: &CStr) -> io::Result<WatchId> {
+    fn add(&self, what: BorrowedFd<'_>, mask: u32) -> io::Result<WatchId> {
+        let path = CString::new(format!("/proc/self/fd/{}", what.as_raw_fd()))?;
         // SAFETY: `path` is NUL-terminated.
-        check(unsafe { libc::inotify_add_watch(self.0.as_raw_fd(), path.as_ptr(), MASK) })
+        check(unsafe { libc::inotify_add_watch(self.0.as_raw_fd(), path.as_ptr(), mask) })
             .map(WatchId)
     }
 }

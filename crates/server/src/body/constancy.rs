@@ -21,7 +21,8 @@ pub(crate) enum Constancy {
     Doubted(Box<SuspectedChange>),
 }
 
-/// A file with a newer time and the former length: overwritten in place, or being appended to.
+/// A file with another time and the former length: overwritten in place, being appended to, or only
+/// given another time.
 #[derive(Debug)]
 pub(crate) struct SuspectedChange {
     written: FileTime,
@@ -34,14 +35,17 @@ pub(crate) struct SuspectedChange {
 /// The time between two looks at a file that was written. Short: between two looks, a program that
 /// overwrites a file and then makes it longer looks as one that appends.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Looks until a file that has not become longer counts as overwritten. An append sets the time
-/// and, microseconds later, the length, unless the processor is busy with others in between.
+/// Looks until a file that has not become longer, and of which no write is known, counts as what it
+/// seems to be: unchanged where writes to it are reported, else overwritten. An append sets the
+/// time and, microseconds later, the length, unless the processor is busy with others in between. A
+/// write in place sets the time and is reported when it is done.
 const LOOKS: u32 = 100;
 
 impl Constancy {
     /// Demands that the file stays as it is from now on.
-    pub(crate) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self, file: &OpenFile) {
         if let Constancy::Any = self {
+            file.watch_writes();
             *self = Constancy::Same;
         }
     }
@@ -70,10 +74,22 @@ impl Constancy {
                 Some(FileChange::Cut) => return Poll::Ready(Err(SourceError::FileChanged)),
                 Some(FileChange::Written(time)) => time,
             };
+            // An append that was reported has made the file longer meanwhile.
+            let was_written = file.was_written();
+            if was_written == Some(true) && file.change().is_some() {
+                return Poll::Ready(Err(SourceError::FileChanged));
+            }
+            let is_reported = was_written.is_some();
             match self {
-                Constancy::Doubted(doubt) if doubt.written == written && doubt.looks > 0 => {
+                Constancy::Doubted(doubt)
+                    if doubt.looks > 0 && (is_reported || doubt.written == written) =>
+                {
                     doubt.looks -= 1;
+                    doubt.written = written;
                     doubt.pause.as_mut().reset(Instant::now() + PAUSE);
+                }
+                Constancy::Doubted(doubt) if is_reported && doubt.written == written => {
+                    file.accept_time(written);
                 }
                 Constancy::Doubted(_) => return Poll::Ready(Err(SourceError::FileChanged)),
                 _ => {
@@ -90,7 +106,7 @@ impl Constancy {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
+    use std::fs::{File, FileTimes};
     use std::future::poll_fn;
     use std::io::Write;
     use std::rc::Rc;
@@ -119,10 +135,10 @@ mod tests {
     }
 
     /// Sets the file's time to one that no former write had, as the kernel does when a write
-    /// begins.
+    /// begins. With both times, no write is reported.
     fn touch(file: &File, seconds: u64) {
         let time = SystemTime::now() + Duration::from_secs(seconds);
-        file.set_modified(time).unwrap();
+        file.set_times(FileTimes::new().set_accessed(time).set_modified(time)).unwrap();
     }
 
     fn is_pending(body: &mut ResponseBody) -> bool {
@@ -148,11 +164,33 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_stays_as_long_as_it_was_or_is_written_again_has_changed() {
+    async fn a_file_that_only_gets_another_time_goes_on() {
         let (file, mut body, _folder) = begun();
         touch(&file, 10);
+        assert!(is_pending(&mut body));
+        touch(&file, 20);
+        assert_eq!(available(&mut body).await.unwrap(), TEXT.len() - 4);
+        assert!(matches!(constancy(&mut body), Constancy::Same));
+        assert_eq!(available(&mut body).await.unwrap(), TEXT.len() - 4);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_written_in_place_has_changed() {
+        let (file, mut body, folder) = begun();
+        touch(&file, 10);
+        assert!(is_pending(&mut body));
+        let in_place = File::options().write(true).open(folder.path().join("a.log")).unwrap();
+        (&in_place).write_all(b"A").unwrap();
         assert!(matches!(available(&mut body).await, Err(SourceError::FileChanged)));
+    }
+
+    #[tokio::test]
+    async fn a_file_whose_writes_are_not_reported_has_changed_with_its_time() {
         let (file, mut body, _folder) = begun();
+        let ResponseBody::File { file: open, .. } = &mut body else {
+            panic!("it is a file")
+        };
+        *open = Rc::new(OpenFile::of(open.share().try_clone().unwrap()).unwrap());
         touch(&file, 10);
         assert!(is_pending(&mut body));
         touch(&file, 20);

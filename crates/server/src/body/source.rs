@@ -258,8 +258,10 @@ impl BodySource for ResponseBody {
         match self {
             ResponseBody::Memory(_, range) | ResponseBody::Shared(_, range) => range.start += count,
             ResponseBody::Buffer(_, sent) => *sent += count,
-            ResponseBody::File { offset, length, constancy, .. } => {
-                constancy.begin();
+            ResponseBody::File { file, offset, length, constancy } => {
+                if *length > count as u64 {
+                    constancy.begin(file);
+                }
                 *offset += count as u64;
                 *length -= count as u64;
             }
@@ -368,8 +370,8 @@ impl From<FileBody> for ResponseBody {
                 let mut parts: Vec<ResponseBody> =
                     parts.into_iter().rev().map(ResponseBody::from).collect();
                 for part in &mut parts {
-                    if let ResponseBody::File { constancy, .. } = part {
-                        constancy.begin();
+                    if let ResponseBody::File { file, constancy, .. } = part {
+                        constancy.begin(file);
                     }
                 }
                 ResponseBody::Parts(parts)

@@ -1,7 +1,10 @@
 //! Files that are sent in many parts, and files that change while they are sent.
 
-use std::fs::{self, File};
+use std::fs::{self, File, FileTimes};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use crate::site::Site;
 use crate::wire::Wire;
@@ -38,6 +41,37 @@ fn a_file_that_is_overwritten_while_it_is_sent_does_not_arrive_whole() {
     site.server.wait_for_log("the file was changed while it was sent");
     let now = site.connect().ask("GET", "/a.bin", &[("Range", "bytes=0-3")], b"");
     assert_eq!(now.text(), "bbbb");
+}
+
+/// Gives a file other times, as `touch` does.
+fn touch(path: &Path, seconds: u64) {
+    let file = File::options().write(true).open(path).unwrap();
+    let time = SystemTime::now() + Duration::from_secs(seconds);
+    file.set_times(FileTimes::new().set_accessed(time).set_modified(time)).unwrap();
+}
+
+#[test]
+fn a_file_that_is_only_touched_while_it_is_sent_arrives_whole() {
+    let (site, mut wire) = begun("a.bin");
+    let path = site.root().join("a.bin");
+    touch(&path, 10);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o604)).unwrap();
+    fs::hard_link(&path, site.root().join("b.bin")).unwrap();
+    assert!(wire.exactly(LARGE / 2).iter().all(|byte| *byte == b'a'));
+    touch(&path, 20);
+    assert!(wire.exactly(LARGE / 2 - 1000).iter().all(|byte| *byte == b'a'));
+    assert_eq!(wire.ask("GET", "/a.bin", &[("Range", "bytes=0-3")], b"").text(), "aaaa");
+}
+
+#[test]
+fn a_file_that_is_touched_and_then_overwritten_does_not_arrive_whole() {
+    let (site, mut wire) = begun("a.bin");
+    let path = site.root().join("a.bin");
+    touch(&path, 10);
+    assert!(wire.exactly(LARGE / 2).iter().all(|byte| *byte == b'a'));
+    File::options().write(true).open(&path).unwrap().write_all(b"b").unwrap();
+    assert!(wire.rest().len() < LARGE / 2 - 1000, "a mixture of two states");
+    site.server.wait_for_log("the file was changed while it was sent");
 }
 
 #[test]
