@@ -17,7 +17,7 @@ pub use encode::{
     CONTINUE, Framing, HopFields, LAST_CHUNK, complete_kept_head, encode_chunk_size, encode_head,
     encode_kept_head, encode_switch,
 };
-pub use head::{parse_request, worth_parsing};
+pub use head::{first_line, parse_request, worth_parsing};
 pub use request_head::{RequestConnection, RequestHead};
 pub use response::{ParsedResponse, parse_response};
 

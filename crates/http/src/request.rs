@@ -32,6 +32,9 @@ pub struct Request {
     /// The request came in early data (0-RTT) of a handshake that is not complete. Somebody who has
     /// recorded the request may have sent it (RFC 8470).
     pub is_early: bool,
+    /// The first line of a head that is refused, as received, for the log; see
+    /// [`h1::first_line`](crate::h1::first_line). Empty for every other request.
+    pub refused_line: Vec<u8>,
 }
 
 /// The delimitation of a request's content (RFC 9112 §6.3).
@@ -110,6 +113,7 @@ impl Request {
         self.content = Content::None;
         self.is_extended_connect = false;
         self.is_early = false;
+        self.refused_line = Vec::new();
     }
 
     /// Returns the target up to its `?`, still percent-encoded.
@@ -238,6 +242,7 @@ mod tests {
             content: Content::Length(4),
             is_extended_connect: true,
             is_early: true,
+            refused_line: b"GET".to_vec(),
         };
         request.fields.push(b"A", b"b");
         request.reset();

@@ -48,6 +48,16 @@ pub fn worth_parsing(buf: &[u8], seen: usize, limits: &Limits) -> bool {
     line > limits.request_line.min(limits.field_line) || buf.len() > limits.fields_total
 }
 
+/// Returns the first line of the head in `buf` without its end, for the log: at most `most` bytes
+/// of what has come of it, whether or not it is a request line. Empty lines before it are left out.
+pub fn first_line(buf: &[u8], most: usize) -> &[u8] {
+    let start = buf.iter().position(|byte| !b"\r\n".contains(byte)).unwrap_or(buf.len());
+    let line = &buf[start..];
+    let line = &line[..memchr::memchr(b'\n', line).unwrap_or(line.len())];
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    &line[..line.len().min(most)]
+}
+
 fn read_head(buf: &[u8], limits: &Limits, into: &mut Request) -> Result<HeadProgress, Refusal> {
     let Some(start) = empty_lines(buf)? else {
         return Ok(HeadProgress::Incomplete);
@@ -343,3 +353,23 @@ const EMPTY_LINES: usize = 2;
 
 /// The first byte of a TLS record that opens a connection (RFC 8446 §5.1).
 const TLS_HANDSHAKE: u8 = 0x16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_ends_where_the_bytes_do_or_the_line() {
+        for (bytes, line) in [
+            ("GET / HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.1"),
+            ("\r\n\r\nGET /\n", "GET /"),
+            ("GET /a", "GET /a"),
+            ("GET /\r", "GET /"),
+            ("\r\n", ""),
+            ("", ""),
+        ] {
+            assert_eq!(first_line(bytes.as_bytes(), 100), line.as_bytes(), "{bytes:?}");
+        }
+        assert_eq!(first_line(b"GET /0123456789", 10), b"GET /01234");
+    }
+}

@@ -244,7 +244,11 @@ impl<T: Transport> H1Connection<T> {
                 HeadRead::Refused(refusal) if refusal.keeps_head() => {
                     return Box::pin(self.serve_refused(work, refusal)).await;
                 }
-                HeadRead::Refused(refusal) => return self.refuse(work, refusal).await,
+                HeadRead::Refused(refusal) => {
+                    let line = h1::first_line(work.input.bytes(), LONGEST_LINE);
+                    work.request.refused_line = line.to_vec();
+                    return self.refuse(work, refusal).await;
+                }
                 HeadRead::OtherProtocol => {
                     return AfterResponse::OtherProtocol(work.input.bytes().to_vec());
                 }
@@ -476,6 +480,9 @@ impl<T: Transport> H1Connection<T> {
         }
     }
 }
+
+/// Bytes of the first line of a refused head that are kept for the log, which cuts it there.
+const LONGEST_LINE: usize = 8 * 1024 + 1;
 
 const TOO_SLOW: Refusal = Refusal {
     status: Status::REQUEST_TIMEOUT,

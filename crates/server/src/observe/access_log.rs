@@ -309,9 +309,12 @@ fn user(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
     }
 }
 
-/// Method, target and version; `-` for a head that could not be read.
+/// Method, target and version; of a refused head the first line as received; `-` where there is
+/// none.
 fn request_line(out: &mut Vec<u8>, request: &Request) {
-    if is_unread(request) {
+    if !request.refused_line.is_empty() {
+        escape(out, &request.refused_line);
+    } else if is_unread(request) {
         out.push(b'-');
     } else {
         escape(out, request.method.as_str().as_bytes());

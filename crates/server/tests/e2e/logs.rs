@@ -49,6 +49,37 @@ fn the_access_log_is_apaches_combined() {
 }
 
 #[test]
+fn the_access_log_has_the_line_of_a_refused_request_as_received() {
+    let site = Site::new(&[("a.txt", "content")]);
+    let long = format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "a".repeat(9000));
+    let rows: [(&[u8], u16, &str); 9] = [
+        (b"GET /a b HTTP/1.1\r\nHost: x\r\n\r\n", 400, "GET /a b HTTP/1.1"),
+        (b"GET /a\x01\"\\\xff HTTP/1.1\r\n\r\n", 400, r#"GET /a\x01\"\\\xff HTTP/1.1"#),
+        (b"\x16\x03\x01\x02 \r\n\r\n", 400, r"\x16\x03\x01\x02 "),
+        (b"G@T /a.txt HTTP/1.1\r\nHost: x\r\n\r\n", 400, "G@T /a.txt HTTP/1.1"),
+        (b"GET /a.txt HTTP/1.x\r\nHost: x\r\n\r\n", 400, "GET /a.txt HTTP/1.x"),
+        (b"GET /a.txt HTTP/3.0\r\nHost: x\r\n\r\n", 505, "GET /a.txt HTTP/3.0"),
+        (b"\r\nGET /a.txt HTTP/1.1\r\nBad Name: x\r\n\r\n", 400, "GET /a.txt HTTP/1.1"),
+        (b"GET /%zz?q HTTP/1.1\r\nHost: x\r\n\r\n", 400, "GET /%zz?q HTTP/1.1"),
+        (long.as_bytes(), 414, "GET /aaaaaaaa"),
+    ];
+    for (number, (bytes, status, line)) in rows.into_iter().enumerate() {
+        let mut wire = site.connect();
+        wire.try_send(bytes);
+        assert_eq!(wire.reply("GET").status, status, "{line}");
+        wait_until("it is logged", || site.access_log().lines().count() > number);
+        let log = site.access_log();
+        let last = log.lines().last().unwrap();
+        let (start, end) = (format!("\"{line}"), format!("\" {status} "));
+        assert!(last.contains(&start) && last.contains(&end), "{line} in {last}");
+        if status != 414 {
+            assert!(last.contains(&format!("{start}{end}")), "{line} in {last}");
+        }
+        assert!(last.len() < 9000 && last.is_ascii(), "{last}");
+    }
+}
+
+#[test]
 fn the_access_log_may_be_json() {
     if !has_php() {
         return;
@@ -265,9 +296,9 @@ fn logs_may_go_to_files() {
 fn a_refused_request_has_the_right_date_and_a_line_in_the_access_log() {
     let site = without_php("combined");
     let rows = [
-        ("GET /a b HTTP/1.1\r\nHost: x\r\n\r\n", 400, "\"-\" 400 "),
+        ("GET /a b HTTP/1.1\r\nHost: x\r\n\r\n", 400, "\"GET /a b HTTP/1.1\" 400 "),
         ("GET /a HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", 400, "\"GET /a HTTP/1.1\" 400 "),
-        ("\x16\x03\x01\r\n\r\n", 400, "\"-\" 400 "),
+        ("\x16\x03\x01\r\n\r\n", 400, "\"\\x16\\x03\\x01\" 400 "),
     ];
     for (number, (request, status, line)) in rows.into_iter().enumerate() {
         let before = seconds_since_1970();

@@ -52,7 +52,7 @@ fn each_site_has_its_own_access_log() {
 #[test]
 fn a_head_that_cannot_be_read_has_neither_method_nor_version() {
     for (format, expected) in [
-        ("%m %H %r %>s", "- - - 400"),
+        ("%m %H %r %>s", "- - \\x16\\x03\\x01 no request 400"),
         ("json", "\"method\":null,\"target\":\"\",\"version\":null"),
     ] {
         let config = format!(

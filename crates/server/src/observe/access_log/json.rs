@@ -16,7 +16,7 @@ pub(super) fn line(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
     let line = format!(
         "{{\"time\":\"{}\",\"site\":{},\"client\":\"{}\",\"user\":{},\"host\":{},\"method\":{},\"target\":{},\"version\":{},\
          \"status\":{},\"sent\":{},\"complete\":{},\"microseconds\":{},\"referer\":{},\"user_agent\":{},\
-         \"php_microseconds\":{},\"queue_microseconds\":{},\"cpu_microseconds\":{},\"peak_memory\":{},\"worker\":{}}}\n",
+         \"php_microseconds\":{},\"queue_microseconds\":{},\"cpu_microseconds\":{},\"peak_memory\":{},\"worker\":{}{}}}\n",
         crate::log::timestamp(record.began.microseconds),
         json_bytes(record.site.as_bytes()),
         record.client(),
@@ -36,6 +36,10 @@ pub(super) fn line(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
         number(run.and_then(|run| run.processor)),
         number(run.and_then(|run| run.peak)),
         number(own::worker(record)),
+        match request.refused_line.is_empty() {
+            true => String::new(),
+            false => format!(",\"refused_line\":{}", text(&request.refused_line)),
+        },
     );
     out.extend_from_slice(line.as_bytes());
 }
