@@ -7,7 +7,7 @@ use memchr::memchr;
 
 use super::{PhaseEnd, PhaseRequest, RequestEvaluation, shown, step};
 use crate::documents::{DocumentLook, FileHandle, PathKind, SiteHost};
-use crate::normal::normalize;
+use crate::normal::{normalize, without_normal_form};
 use crate::rules::Rules;
 
 impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
@@ -29,7 +29,9 @@ impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
                 step("path", shown(path), why)
             });
         }
-        let shape = normal?;
+        let shape = normal.inspect_err(|_| {
+            request.tx.state.uri = without_normal_form(path, slashes);
+        })?;
         request.slash = shape.slash;
         request.dotted = shape.dotted;
         request.note_uri();

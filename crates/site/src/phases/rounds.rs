@@ -16,6 +16,7 @@ use super::evaluation_context::PhaseContext;
 use super::handler::HandlerResult;
 use super::{KnownPath, PhaseEnd, PhaseRequest, RequestEvaluation, shown, step, target};
 use crate::documents::SiteHost;
+use crate::normal::without_normal_form;
 use crate::resolution::{Resolution, Resolved};
 use crate::resolve::ALLOW_FILE;
 use crate::ruled_request::{PassedAccess, RuledRequest};
@@ -62,6 +63,10 @@ impl<'r, H: SiteHost> RequestEvaluation<'_, 'r, H> {
         };
         let mut request = PhaseRequest::new(self.client, state, self.site.bare_settings());
         self.enter_site(&mut request);
+        let path = self.client.path();
+        if path.starts_with(b"/") {
+            request.tx.state.uri = without_normal_form(path, self.site.encoded_slashes());
+        }
         self.go_on(&mut request, Vec::new(), Err(PhaseEnd::Status(status)))
     }
 

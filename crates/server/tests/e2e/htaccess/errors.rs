@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::site::Site;
+use crate::site::{Options, Site};
 use crate::support::{Client, has_php, wait_until};
 
 #[test]
@@ -132,6 +132,30 @@ fn pages_of_errors() {
     let reply = wire.get("/broken/x");
     assert_eq!(reply.status, 500, "an error whose page fails itself is a page of the server's");
     assert!(reply.text().contains("500 Internal Server Error"));
+}
+
+#[test]
+fn the_page_of_an_error_learns_a_path_that_names_nothing() {
+    if !has_php() {
+        return;
+    }
+    let page = "<?php echo $_SERVER['REDIRECT_STATUS'], ' ', $_SERVER['REDIRECT_URL'], ' ', \
+                $_SERVER['REQUEST_URI'];";
+    let rules = "rules = '''\nErrorDocument 400 /error.php\nErrorDocument 404 /error.php\n'''";
+    let options = Options { site: rules, ..Options::default() };
+    let site = Site::with(&[("error.php", page)], &options);
+    // The answers of Apache 2.4.71.
+    for (target, status, url) in [
+        ("/%zz?q=1", 400, "/%zz"),
+        ("/%zz/%41b", 400, "/%zz/Ab"),
+        ("/../q/./a/../%2e%2e/zz%z", 400, "/zz%z"),
+        ("/..", 400, "/"),
+        ("/a%2fb", 404, "/a/b"),
+    ] {
+        let reply = site.get(target);
+        let expected = format!("{status} {url} {target}");
+        assert_eq!((reply.status, reply.text()), (status, &*expected), "{target}");
+    }
 }
 
 #[test]
