@@ -10,6 +10,7 @@ mod refusal;
 mod request_body;
 mod sink;
 mod tunnel;
+mod unwanted_content;
 
 pub(crate) use self::connection::run;
 pub(crate) use self::plain_on_tls::refuse_plain;

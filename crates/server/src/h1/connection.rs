@@ -138,10 +138,10 @@ impl<T: Transport> H1Connection<T> {
         }
     }
 
-    /// Returns whether the connection may go on after the present response.
+    /// Returns whether the connection may go on after the present request.
     fn may_persist(&self) -> bool {
         let most = self.thread.config().limits.keep_alive_requests;
-        self.remaining.is_done() && !self.thread.is_draining() && (most == 0 || self.served < most)
+        !self.thread.is_draining() && (most == 0 || self.served < most)
     }
 
     /// Waits, without any buffer, until the client sends something. `false`: it sent nothing.
@@ -362,12 +362,14 @@ impl<T: Transport> H1Connection<T> {
             interim: Vec::new(),
             is_cut: false,
             chunks: DecodedChunks::default(),
+            has_failed: false,
         };
         let (request, scratch) = (&mut work.request, &mut work.scratch);
         let mut context =
             RequestContext::new(&thread, &peer, arrival, request, &mut stream, scratch);
         context.refused = refused;
         let ServedRequest { response, site, user, notes } = pipeline::serve(&mut context).await;
+        let wants_to_persist = parsed.persistent && !stream.has_failed;
         let Some(mut response) = response.filter(|_| stream.may_respond()) else {
             let connection = ConnectionFacts {
                 received: self.received,
@@ -387,7 +389,7 @@ impl<T: Transport> H1Connection<T> {
             _ if !head.hold_head(2 * response.head.get().fields.length()) => {
                 (self.last_outcome(0, 0, Err(PumpError::Memory)), AfterResponse::Close)
             }
-            None => self.send(work, site, &mut response, parsed.persistent).await,
+            None => self.send(work, site, &mut response, wants_to_persist).await,
             Some(tunnel) => Box::pin(self.carry(work, &response, tunnel)).await,
         };
         let (situation, sent) = (self.situation(work, site), (&mut response, length));
@@ -395,7 +397,13 @@ impl<T: Transport> H1Connection<T> {
         if let Some(buffer) = pipeline::end(&thread, situation, arrival, sent, resolved, outcome) {
             work.scratch.content = buffer;
         }
-        after
+        drop(head);
+        match after {
+            AfterResponse::Next if !self.remaining.is_done() => {
+                Box::pin(self.discard_rest(work)).await
+            }
+            after => after,
+        }
     }
 
     /// Encodes and sends a response of `site` to the request in `work`.
@@ -406,8 +414,10 @@ impl<T: Transport> H1Connection<T> {
         response: &mut Response,
         wants_to_persist: bool,
     ) -> (SendOutcome, AfterResponse) {
-        let is_persistent =
-            wants_to_persist && self.may_persist() && !response.head.get().asks_to_close();
+        let is_persistent = wants_to_persist
+            && self.may_persist()
+            && !response.head.get().asks_to_close()
+            && (self.remaining.is_done() || Box::pin(self.discard_arrived(work)).await);
         self.wire.watch.set_at_last_request(!is_persistent);
         work.out.clear();
         self.wire.begin_response();

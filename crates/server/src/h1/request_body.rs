@@ -37,6 +37,42 @@ impl UnreadContent {
     pub(super) fn is_done(&self) -> bool {
         matches!(self, UnreadContent::Length(0))
     }
+
+    /// Decodes the content at the beginning of `input`, and counts its bytes in `received`. Returns
+    /// whether more of it follows; `None` if `input` is empty.
+    ///
+    /// # Errors
+    /// The chunks are malformed, or the error of `take`.
+    pub(super) fn decode(
+        &mut self,
+        input: &mut ReceiveBuffer,
+        received: &mut u64,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), BodyError>,
+    ) -> Result<Option<bool>, BodyError> {
+        let bytes = input.bytes();
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let consumed = match self {
+            UnreadContent::Length(left) => {
+                let count = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
+                take(&bytes[..count])?;
+                *left -= count as u64;
+                count
+            }
+            UnreadContent::Chunks(decoder) => {
+                let decoded = decoder.decode(bytes).map_err(BodyError::Refused)?;
+                take(&bytes[decoded.data])?;
+                if decoded.done {
+                    *self = UnreadContent::Length(0);
+                }
+                decoded.consumed
+            }
+        };
+        input.consume(consumed);
+        *received += consumed as u64;
+        Ok(Some(!self.is_done()))
+    }
 }
 
 /// The request's end of a connection.
@@ -56,39 +92,9 @@ pub(super) struct H1RequestBody<'c, T> {
     /// An interim response could not be sent: no byte may follow.
     pub(super) is_cut: bool,
     pub(super) chunks: DecodedChunks,
-}
-
-impl<T: Transport> H1RequestBody<'_, T> {
-    /// Decodes the content that has arrived. `None` if there is none.
-    fn decode(
-        &mut self,
-        take: &mut dyn FnMut(&[u8]) -> Result<(), BodyError>,
-    ) -> Result<Option<bool>, BodyError> {
-        let input = self.input.bytes();
-        if input.is_empty() {
-            return Ok(None);
-        }
-        let consumed = match self.remaining {
-            UnreadContent::Length(left) => {
-                let count = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
-                take(&input[..count])?;
-                *left -= count as u64;
-                count
-            }
-            UnreadContent::Chunks(decoder) => {
-                self.chunks.add(1);
-                let decoded = decoder.decode(input).map_err(BodyError::Refused)?;
-                take(&input[decoded.data])?;
-                if decoded.done {
-                    *self.remaining = UnreadContent::Length(0);
-                }
-                decoded.consumed
-            }
-        };
-        self.input.consume(consumed);
-        *self.received += consumed as u64;
-        Ok(Some(!self.remaining.is_done()))
-    }
+    /// The content could not be received, such as one that is too long or late. No further request
+    /// follows.
+    pub(super) has_failed: bool,
 }
 
 impl<T: Transport> RequestStream for H1RequestBody<'_, T> {
@@ -98,31 +104,9 @@ impl<T: Transport> RequestStream for H1RequestBody<'_, T> {
         take: &mut dyn FnMut(&[u8]) -> Result<(), BodyError>,
         context: &mut Context<'_>,
     ) -> Poll<Result<bool, BodyError>> {
-        if self.remaining.is_done() {
-            return Poll::Ready(Ok(false));
-        }
-        if std::mem::take(&mut self.expects_continue) && self.input.is_empty() {
-            self.interim.extend_from_slice(CONTINUE);
-        }
-        ready!(self.poll_interim(context))?;
-        if self.chunks.is_turn_over(context) {
-            return Poll::Pending;
-        }
-        loop {
-            if let Some(goes_on) = self.decode(take)? {
-                return Poll::Ready(Ok(goes_on));
-            }
-            let mut patience = (!self.is_waiting).then_some(patience);
-            self.is_waiting = true;
-            let filled = ready!(self.wire.poll_fill(self.input, &mut patience, context));
-            self.is_waiting = false;
-            self.wire.watch.disarm();
-            match filled {
-                Ok(0) => return Poll::Ready(Err(BodyError::Closed)),
-                Ok(_) => {}
-                Err(error) => return Poll::Ready(Err(error.into())),
-            }
-        }
+        let polled = self.poll_decoded(patience, take, context);
+        self.has_failed |= matches!(polled, Poll::Ready(Err(_)));
+        polled
     }
 
     /// HTTP/1.0 has no interim responses (RFC 9110 §15.2).
@@ -152,6 +136,46 @@ impl<T: Transport> RequestStream for H1RequestBody<'_, T> {
 
     fn poll_broken(&self, context: &mut Context<'_>) -> bool {
         self.is_cut || self.wire.poll_broken(context)
+    }
+}
+
+impl<T: Transport> H1RequestBody<'_, T> {
+    /// Decodes content that has arrived, or waits for some. Returns whether more follows.
+    ///
+    /// # Errors
+    /// The content cannot be received.
+    fn poll_decoded(
+        &mut self,
+        patience: Duration,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), BodyError>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<bool, BodyError>> {
+        if self.remaining.is_done() {
+            return Poll::Ready(Ok(false));
+        }
+        if std::mem::take(&mut self.expects_continue) && self.input.is_empty() {
+            self.interim.extend_from_slice(CONTINUE);
+        }
+        ready!(self.poll_interim(context))?;
+        if self.chunks.is_turn_over(context) {
+            return Poll::Pending;
+        }
+        loop {
+            self.chunks.add(usize::from(matches!(self.remaining, UnreadContent::Chunks(_))));
+            if let Some(goes_on) = self.remaining.decode(self.input, self.received, take)? {
+                return Poll::Ready(Ok(goes_on));
+            }
+            let mut patience = (!self.is_waiting).then_some(patience);
+            self.is_waiting = true;
+            let filled = ready!(self.wire.poll_fill(self.input, &mut patience, context));
+            self.is_waiting = false;
+            self.wire.watch.disarm();
+            match filled {
+                Ok(0) => return Poll::Ready(Err(BodyError::Closed)),
+                Ok(_) => {}
+                Err(error) => return Poll::Ready(Err(error.into())),
+            }
+        }
     }
 }
 

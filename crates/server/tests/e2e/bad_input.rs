@@ -45,6 +45,60 @@ fn is_refused(site: &Site, name: &str, bytes: &[u8], status: u16) {
     );
 }
 
+/// Apache and nginx keep the connection as well.
+#[test]
+fn a_short_body_that_nobody_wants_does_not_end_the_connection() {
+    let site = site();
+    for (line, status) in
+        [("PUT /sub/x.txt", 405), ("PUT /none/x", 405), ("POST /none/x", 404), ("POST /sub", 301)]
+    {
+        let head = format!("{line} HTTP/1.1\r\nHost: localhost\r\n");
+        let (few, many) = ("h".repeat(5), "h".repeat(300_000));
+        let rows = [
+            ("a length", format!("Content-Length: 5\r\n\r\n{few}"), ""),
+            ("chunks", format!("Transfer-Encoding: chunked\r\n\r\n5\r\n{few}\r\n0\r\n\r\n"), ""),
+            ("a longer one", format!("Content-Length: 300000\r\n\r\n{many}"), ""),
+            ("a body that follows later", "Content-Length: 5\r\n\r\nhe".to_owned(), "llo"),
+        ];
+        for (what, first, later) in rows {
+            let mut wire = site.connect();
+            wire.send(&format!("{head}{first}"));
+            let reply = wire.reply("PUT");
+            assert_eq!((reply.status, reply.is_last()), (status, false), "{line} with {what}");
+            wire.send(later);
+            let next = wire.get("/sub/x.txt");
+            assert_eq!((next.status, next.text()), (200, "x"), "after {line} with {what}");
+        }
+    }
+}
+
+#[test]
+fn a_body_that_nobody_wants_and_that_does_not_come_ends_the_connection() {
+    let options = Options {
+        limits: "body = \"10M\"",
+        ..Options::default()
+    };
+    let site = Site::with(&[("sub/x.txt", "x")], &options);
+    let head = "PUT /sub/x.txt HTTP/1.1\r\nHost: localhost\r\n";
+    for (what, rest, says_so) in [
+        (
+            "a client that waits for leave",
+            "Expect: 100-continue\r\nContent-Length: 5\r\n\r\n",
+            true,
+        ),
+        ("chunks that do not end", "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", true),
+        ("bad chunks", "Transfer-Encoding: chunked\r\n\r\nx\r\n\r\n", true),
+        ("a long body", "Content-Length: 2000000\r\n\r\nh", true),
+        ("a short body", "Content-Length: 5\r\n\r\nh", false),
+    ] {
+        let mut wire = site.connect();
+        wire.send(&format!("{head}{rest}"));
+        let reply = wire.reply("PUT");
+        assert_eq!((reply.status, reply.is_last()), (405, says_so), "{what}");
+        wire.expect_close();
+    }
+}
+
 /// Apache and nginx send none either.
 #[test]
 fn a_refused_head_request_gets_no_content() {
