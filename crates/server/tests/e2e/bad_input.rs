@@ -72,6 +72,27 @@ fn a_short_body_that_nobody_wants_does_not_end_the_connection() {
     }
 }
 
+/// RFC 3986 §3.2.3; nginx serves it, Apache refuses it.
+#[test]
+fn a_host_with_an_empty_port_is_that_host() {
+    if !has_php() {
+        return;
+    }
+    let script = "<?php echo $_SERVER['HTTP_HOST'], ' ', $_SERVER['SERVER_NAME'], ' ', \
+                  $_SERVER['SERVER_PORT'];";
+    let files = [("host.php", script)];
+    let options = Options {
+        site: "hosts = [\"example.test\", \"[::1]\"]",
+        ..Options::default()
+    };
+    let site = Site::with(&files, &options);
+    for (host, name) in [("example.test:", "example.test"), ("[::1]:", "[::1]")] {
+        let mut wire = site.connect();
+        wire.send(&format!("GET /host.php HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        assert_eq!(wire.reply("GET").text(), format!("{name} {name} 80"));
+    }
+}
+
 #[test]
 fn a_body_that_nobody_wants_and_that_does_not_come_ends_the_connection() {
     let options = Options {
