@@ -1,5 +1,6 @@
 //! Looking up a URI of the site for `apache_lookup_uri()`, as far as a worker knows: by the
-//! document root alone. Directives and the site's settings, which the front obeys, are not asked.
+//! document root alone. Directives and the site's settings, which the front obeys, decide about the
+//! file that answers for a folder, and are not asked otherwise.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -46,17 +47,40 @@ impl EncodedSlashMeaning {
     }
 }
 
+/// The file that answers for a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FolderIndex {
+    /// Its path, as the worker sees it.
+    pub path: Vec<u8>,
+    /// Whether PHP makes the answer.
+    pub is_script: bool,
+}
+
 /// Returns the properties of what `uri` leads to, under the names that Apache's module gives them.
-/// None if `uri` cannot be asked for, and for a folder without its slash, which is redirected.
-pub fn properties(asker: &AskingRequest<'_>, uri: &[u8]) -> Vec<ListedEntry<'static>> {
-    let Some(target) = Target::of(asker.uri, uri, asker.slashes) else {
+/// `index` finds the file that answers for a folder. None if `uri` cannot be asked for, and for a
+/// folder without its slash, which is redirected.
+pub fn properties(
+    asker: &AskingRequest<'_>,
+    uri: &[u8],
+    index: impl FnOnce() -> Option<FolderIndex>,
+) -> Vec<ListedEntry<'static>> {
+    let Some(mut target) = Target::of(asker.uri, uri, asker.slashes) else {
         return Vec::new();
     };
     let exists = |path: &[u8]| Path::new(OsStr::from_bytes(path)).try_exists().unwrap_or(false);
-    let (filename, path_info) = split(asker.root, &target.path, exists);
-    let is_folder = Path::new(OsStr::from_bytes(&filename)).is_dir();
+    let (mut filename, path_info) = split(asker.root, &target.path, exists);
+    let mut is_folder = Path::new(OsStr::from_bytes(&filename)).is_dir();
     if is_folder && !filename.ends_with(b"/") {
         return Vec::new();
+    }
+    let mut is_script = false;
+    if is_folder
+        && let Some(found) = index()
+        && let Some(below) = below(asker.root, &found.path)
+    {
+        target.path = below.to_vec();
+        filename = found.path;
+        (is_folder, is_script) = (false, found.is_script);
     }
     let number = |name: &'static str, number| ListedEntry {
         name: name.as_bytes(),
@@ -78,6 +102,9 @@ pub fn properties(asker: &AskingRequest<'_>, uri: &[u8]) -> Vec<ListedEntry<'sta
     if is_folder {
         listed.push(text("content_type", FOLDER.to_vec()));
         listed.push(text("handler", FOLDER.to_vec()));
+    }
+    if is_script {
+        listed.push(text("handler", SCRIPT.to_vec()));
     }
     listed.extend([
         number("no_cache", 0),
@@ -114,6 +141,14 @@ pub fn joined(present: &[u8], uri: &[u8]) -> Option<Vec<u8>> {
 
 /// The type and the handler of folders.
 const FOLDER: &[u8] = b"httpd/unix-directory";
+/// The handler of scripts.
+const SCRIPT: &[u8] = b"application/x-httpd-php";
+
+/// Returns the part of `path` below the document root, with its slash. `None`: it is elsewhere.
+fn below<'p>(root: &[u8], path: &'p [u8]) -> Option<&'p [u8]> {
+    let root = root.strip_suffix(b"/").unwrap_or(root);
+    path.strip_prefix(root).filter(|below| below.starts_with(b"/"))
+}
 
 /// The parts of a URI of this site.
 #[derive(Debug, PartialEq, Eq)]

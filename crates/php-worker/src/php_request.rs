@@ -1,6 +1,7 @@
 //! One PHP request: passes the request to PHP, and PHP's response to a [`ResponseSink`].
 
 mod ini_values;
+mod looked_up;
 mod sink;
 mod sub_request;
 mod variables;
@@ -24,7 +25,7 @@ use crate::chroot::{self, PoolRoot};
 use crate::head::{ScriptHead, StatusField};
 use crate::listed::{self, ListedEntry, ListedValue};
 use crate::log::{self, Level, LogContext};
-use crate::lookup::{self, EncodedSlashMeaning};
+use crate::lookup::EncodedSlashMeaning;
 use crate::questions::Questions;
 use crate::refusal::ScriptRefusal;
 use crate::sapi::{self, raw};
@@ -399,22 +400,6 @@ impl<'c> PhpRequest<'c> {
         }
         self.fpm_status.push(0);
         Some(raw_bytes(&self.fpm_status[..self.fpm_status.len() - 1]))
-    }
-
-    /// Looks up a URI for `apache_lookup_uri()`.
-    fn look_up(&self, uri: &[u8]) -> Vec<ListedEntry<'c>> {
-        let text = |which| self.request.fixed(which).unwrap_or_default();
-        lookup::properties(
-            &lookup::AskingRequest {
-                root: self.document_root(),
-                uri: text(FixedText::RequestUri),
-                method: text(FixedText::Method),
-                protocol: self.variable(b"SERVER_PROTOCOL").unwrap_or_default(),
-                time: self.request.time / 1_000_000,
-                slashes: self.facts.slashes,
-            },
-            uri,
-        )
     }
 
     /// Takes the answer to the last question. Returns the next one. `None` if no other follows, and

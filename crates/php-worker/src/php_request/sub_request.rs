@@ -204,7 +204,7 @@ impl SubRequests {
 
 /// Returns the question to the front: a request for `uri` by the same client. `None` for a URI that
 /// no client may ask for.
-fn question(request: &DecodedRequest<'_>, uri: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn question(request: &DecodedRequest<'_>, uri: &[u8]) -> Option<Vec<u8>> {
     let variable = |wanted: &[u8]| {
         request.variables().find(|(name, _)| *name == wanted).map(|(_, value)| value)
     };

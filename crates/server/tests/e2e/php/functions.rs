@@ -196,6 +196,8 @@ fn scripts_look_up_what_a_uri_leads_to() {
                     get_class($found)]);",
             ),
             ("page.html", ""),
+            ("with/index.html", ""),
+            ("script/index.php", "<?php"),
         ],
         "",
     );
@@ -211,6 +213,12 @@ fn scripts_look_up_what_a_uri_leads_to() {
         ),
         ("../none/x", found("/none/x", "/none", "/x", None, "/in/../none/x")),
         ("./", found("/in/", "/in/", "", None, "/in/./")),
+        // As with Apache, a folder is the file that answers for it.
+        ("/with/", found("/with/index.html", "/with/index.html", "", None, "/with/")),
+        (
+            "/script/%3Fa=b",
+            found("/script/index.php", "/script/index.php", "", Some("a=b"), "/script/?a=b"),
+        ),
         // A folder without its slash is redirected, and such an escape is refused.
         ("/in", json!(false)),
         ("/a%2500", json!(false)),
