@@ -177,7 +177,11 @@ fn says_tls(mut values: &[u8]) -> Result<bool, &'static str> {
         let [kind, high, low] = *head;
         let length = usize::from(u16::from_be_bytes([high, low]));
         let (value, after) = rest.split_at_checked(length).ok_or(BAD_VALUES)?;
-        is_tls |= kind == TYPE_SSL && value.first().is_some_and(|client| client & CLIENT_SSL != 0);
+        if kind == TYPE_SSL {
+            // One byte of flags, and the result of checking the client's certificate.
+            let (fixed, _) = value.split_first_chunk::<5>().ok_or(SHORT_SSL)?;
+            is_tls |= fixed[0] & CLIENT_SSL != 0;
+        }
         values = after;
     }
     match values {
@@ -187,6 +191,7 @@ fn says_tls(mut values: &[u8]) -> Result<bool, &'static str> {
 }
 
 const BAD_VALUES: &str = "the values of the PROXY header are malformed";
+const SHORT_SSL: &str = "the value of TLS (PP2_TYPE_SSL) in the PROXY header has less than 5 bytes";
 const TYPE_SSL: u8 = 0x20;
 const CLIENT_SSL: u8 = 0x01;
 
@@ -306,6 +311,20 @@ mod tests {
             assert!(read_all(&bytes).is_err(), "{bytes:?}");
         }
     }
+
+    #[test]
+    fn a_value_of_tls_that_is_too_short_is_refused() {
+        let four = [192, 0, 2, 1, 192, 0, 2, 2, 4, 210, 0, 80];
+        for length in 0..=8_u8 {
+            let value = [&four[..], &[TYPE_SSL, 0, length], &[CLIENT_SSL; 8][..length.into()]];
+            let read = read_all(&version_2(0x21, 0x11, &value.concat()));
+            match length {
+                0..5 => assert_eq!(read, Err(SHORT_SSL), "{length}"),
+                _ => assert_eq!(shown(read.unwrap().0), "192.0.2.1:1234 192.0.2.2:80 tls"),
+            }
+        }
+    }
+
     #[test]
     fn no_more_is_read_than_a_header_may_have() {
         let local = |payload: usize| version_2(0x20, 0, &vec![0; payload]);

@@ -40,6 +40,21 @@ const TLS: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x14\xc0\0\x02\x08\xc6\x33\x6
 const HEALTH_CHECK: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
 
 #[test]
+fn a_header_whose_value_of_tls_is_cut_is_refused() {
+    let site = site("true");
+    // One byte, which says that the client spoke TLS, without the four that follow it.
+    let mut cut = TLS[..TLS.len() - 4].to_vec();
+    (cut[15], cut[30]) = (0x10, 1);
+    let mut wire = Wire::connect(address(&site));
+    wire.send(&cut);
+    wire.expect_close();
+    site.server.wait_for_log(
+        "closed a connection that needs a PROXY header: the value of TLS (PP2_TYPE_SSL) in the \
+         PROXY header has less than 5 bytes",
+    );
+}
+
+#[test]
 fn the_header_names_the_client() {
     let site = site("true");
     for (header, expected) in [
