@@ -117,7 +117,11 @@ impl ExplainArguments {
             fields: self.header,
             from: self.from,
         };
-        let explanation = explain::explain(&config, &question).map_err(CommandError::Failed)?;
+        let mut explanation = explain::explain(&config, &question).map_err(CommandError::Failed)?;
+        if matches!(plan.source, SiteSource::Folder(_)) {
+            // Nobody has said yet where the folder will be served.
+            explanation.arrival = None;
+        }
         match self.json {
             true => say_as_is(explain::json(&explanation).trim_end()),
             false => say(explain::text(&explanation).trim_end()),

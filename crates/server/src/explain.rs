@@ -2,6 +2,7 @@
 //! directive and condition in the order in which they act. The request is resolved by the server's
 //! code, against the same disk. Scripts are not run.
 
+mod arrival;
 mod encryption;
 mod host;
 mod on_demand;
@@ -21,6 +22,7 @@ use howdah_htaccess::trace::TraceEvent;
 use howdah_http::{Request, ResponseHead, Scheme};
 use howdah_site::{Scratch, Site, Sites};
 
+pub(crate) use self::arrival::Arrival;
 use self::host::pool_user;
 pub(crate) use self::question::ExplainRequest;
 use self::question::{peer, request};
@@ -34,6 +36,8 @@ use crate::supervisor::isolation::site_folders;
 #[derive(Debug)]
 pub(crate) struct Explanation {
     pub(crate) request: Request,
+    /// The listeners on which the request arrives; `None` for a request of a trusted proxy.
+    pub(crate) arrival: Option<Arrival>,
     pub(crate) site: String,
     /// The document root.
     pub(crate) root: String,
@@ -97,11 +101,16 @@ pub(crate) type NamesAndValues = Vec<(String, String)>;
 pub(crate) fn explain(config: &Config, question: &ExplainRequest) -> Result<Explanation, String> {
     let sites = Sites::compile(config);
     let mut request = request(config, question)?;
-    let peer = peer(config, question, &mut request)?;
+    let arrival = arrival::find(config, &sites, question, &request);
+    let listener = arrival.as_ref().and_then(|arrival| arrival.listener);
+    let peer = peer(config, question, (&mut request, listener))?;
     let host = String::from_utf8_lossy(request.host()).into_owned();
-    let site = sites
-        .find_anywhere(request.host())
-        .ok_or_else(|| format!("no site answers for the host {host}: it would get 421"))?;
+    let site = match listener {
+        Some(listener) => sites.find_on(listener, request.host()),
+        None => sites.find_anywhere(request.host()),
+    };
+    let site =
+        site.ok_or_else(|| format!("no site answers for the host {host}: it would get 421"))?;
     if request.scheme == Scheme::Https && !config.trusted_proxies.contains(question.from) {
         encryption::check_handshake(config, site, &host)?;
     }
@@ -133,6 +142,7 @@ pub(crate) fn explain(config: &Config, question: &ExplainRequest) -> Result<Expl
         budgets: &budgets,
     };
     let mut explanation = state.run();
+    explanation.arrival = arrival;
     let flaws =
         std::mem::take(&mut *told.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
     explanation.complaints.splice(0..0, flaws);

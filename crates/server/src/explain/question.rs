@@ -71,7 +71,8 @@ fn usual_host(config: &Config) -> String {
     exact.next().unwrap_or_else(|| "localhost".to_owned())
 }
 
-/// Returns the sender of the request, who is on the first listener. A trusted proxy may name
+/// Returns the sender of the request, who is on the listener with that number, or on the first one
+/// where the number is not known. A trusted proxy may name
 /// another client in the request's fields.
 ///
 /// # Errors
@@ -79,18 +80,20 @@ fn usual_host(config: &Config) -> String {
 pub(super) fn peer(
     config: &Config,
     question: &ExplainRequest,
-    request: &mut Request,
+    (request, listener): (&mut Request, Option<usize>),
 ) -> Result<Peer, String> {
-    let local = config.listen.iter().find_map(|listener| match &listener.address {
+    let number = listener.unwrap_or_default();
+    let local = config.listen.iter().skip(number).find_map(|listener| match &listener.address {
         ListenAddress::Tcp(address) => Some(*address),
         ListenAddress::Unix(_) => None,
     });
     let local = local.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 80)));
     let mut peer = Peer::new(SocketAddr::new(question.from, 50_000), local);
     peer.scheme = request.scheme;
+    peer.listener = number;
     let trusted = config
         .listen
-        .first()
+        .get(number)
         .map_or(&config.trusted_proxies, |own| config.trusted_on(own));
     if trusted.trusts(Some(question.from)) {
         peer = forwarded::sender(&peer, request, config)

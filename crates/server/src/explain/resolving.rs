@@ -40,6 +40,7 @@ impl ResolvingState<'_> {
         let Resolved { resolution, ruled } = self.resolve();
         let mut explanation = Explanation {
             request: self.client.request().clone(),
+            arrival: None,
             site: self.site.name().to_owned(),
             root: String::from_utf8_lossy(&self.site.document_root(self.client.host()))
                 .into_owned(),

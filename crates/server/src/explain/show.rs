@@ -39,6 +39,11 @@ pub(crate) fn text(explanation: &Explanation) -> String {
             explanation.site, explanation.root
         ),
     );
+    if let Some(arrival) = &explanation.arrival
+        && !arrival.listeners.is_empty()
+    {
+        page.line(0, &format!("arrives on {}", arrival.listeners.join(", ")));
+    }
     page.line(0, "");
     if explanation.events.is_empty() {
         page.line(1, "no directives apply");
@@ -54,10 +59,16 @@ pub(crate) fn text(explanation: &Explanation) -> String {
     for complaint in &explanation.complaints {
         page.line(0, &format!("error log: {complaint}"));
     }
-    for note in &explanation.notes {
+    for note in notes(explanation) {
         page.line(0, &format!("note: {note}"));
     }
     page.text
+}
+
+/// The note about the arrival, then the others.
+fn notes(explanation: &Explanation) -> impl Iterator<Item = &String> {
+    let about_arrival = explanation.arrival.as_ref().and_then(|arrival| arrival.note.as_ref());
+    about_arrival.into_iter().chain(&explanation.notes)
 }
 
 struct Page {
@@ -237,11 +248,12 @@ pub(crate) fn json(explanation: &Explanation) -> String {
             "target": bytes(&request.target),
             "fields": fields(&request.fields),
         },
+        "listeners": explanation.arrival.as_ref().map(|arrival| &arrival.listeners),
         "site": explanation.site,
         "root": explanation.root,
         "events": explanation.events.iter().map(event).collect::<Vec<_>>(),
         "complaints": explanation.complaints,
-        "notes": explanation.notes,
+        "notes": notes(explanation).collect::<Vec<_>>(),
         "outcome": outcome,
         "lane": explanation.lane,
         "work": {

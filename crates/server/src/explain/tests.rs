@@ -227,6 +227,52 @@ fn a_redirect_to_https_is_told() {
 }
 
 #[test]
+fn the_listeners_that_a_request_arrives_on_are_told() {
+    let tree = Tree::new("arrival", &[("a.txt", "x")]);
+    let site = |name: &str, listen: &str| {
+        format!(
+            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = {:?}\n\
+             php = false\n{listen}",
+            tree.0
+        )
+    };
+    let written = format!(
+        "listen = [\"127.0.0.1:80\", \"[::1]:80\", \"127.0.0.1:8080\", \"unix:/run/s\"]\n{}{}",
+        site("shop", "listen = [\"127.0.0.1:80\", \"[::1]:80\", \"unix:/run/s\"]\n"),
+        site("blog", "listen = [\"127.0.0.1:8080\"]\n")
+    );
+    let config = Config::parse(&written, "howdah.toml").unwrap();
+    let both = "arrives on 127.0.0.1:80 (http), [::1]:80 (http)\n";
+    let all = "arrives on 127.0.0.1:80 (http), [::1]:80 (http), unix:/run/s (http)\n";
+    let note = "note: no listener has port 443 for https, so the request arrives on none; the site \
+                answers on 127.0.0.1:80 (http), [::1]:80 (http), unix:/run/s (http). ";
+    for (url, name, expected) in [
+        ("http://shop.example/a.txt", "shop", both),
+        ("shop.example:80/a.txt", "shop", both),
+        ("/a.txt", "shop", all),
+        ("http://blog.example:8080/a.txt", "blog", "arrives on 127.0.0.1:8080 (http)\n"),
+        // On this listener another site answers for the name.
+        ("http://shop.example:8080/a.txt", "blog", "arrives on 127.0.0.1:8080 (http)\n"),
+        ("https://shop.example/a.txt", "shop", note),
+        ("http://shop.example:81/a.txt", "shop", "note: no listener has port 81 for http, "),
+    ] {
+        let question = ExplainRequest {
+            method: "GET".to_owned(),
+            url: url.to_owned(),
+            fields: Vec::new(),
+            from: [192, 0, 2, 7].into(),
+        };
+        let explanation = explain(&config, &question).unwrap();
+        let page = text(&explanation);
+        assert_eq!(explanation.site, name, "{url}");
+        assert!(page.contains(expected), "{expected} for {url} in {page}");
+        assert_eq!(page.contains("\narrives on "), expected.starts_with("arrives on"), "{page}");
+        let told: serde_json::Value = serde_json::from_str(&json(&explanation)).unwrap();
+        assert_eq!(told["listeners"][0].is_string(), expected.starts_with("arrives on"));
+    }
+}
+
+#[test]
 fn a_certificate_on_demand_is_told() {
     let tree = Tree::new("on-demand", &[("a.example.org/a.txt", "x")]);
     let told = |url: &str, acme: &str| {
