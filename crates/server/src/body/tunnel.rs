@@ -110,16 +110,7 @@ pub(crate) async fn carry(
         name,
         place,
     } = *tunnel;
-    let mut carrier = TunnelCarrier {
-        client,
-        upstream: stream,
-        up: TunnelDirection::default(),
-        down: TunnelDirection {
-            pending: received,
-            ..TunnelDirection::default()
-        },
-        is_closing: false,
-    };
+    let mut carrier = TunnelCarrier::new(client, stream, received);
     let mut limits = TimeLimits::new(thread, idle_timeout);
     let mut drains = pin!(thread.drains());
     let result = poll_fn(|context| {
@@ -128,30 +119,7 @@ pub(crate) async fn carry(
             // The wait begins with the first poll.
             let _ = drains.as_mut().poll(context);
         }
-        let before = carrier.moved();
-        let ended = carrier.poll(context);
-        if let Poll::Ready(ended) = ended {
-            return Poll::Ready(ended);
-        }
-        match limits.poll(carrier.moved() > before, context) {
-            None => {
-                if carrier.is_upstream_unread() {
-                    limits.look_again();
-                }
-                Poll::Pending
-            }
-            Some(_) if carrier.is_closing => Poll::Ready(Ok(())),
-            // Recorded as the end by a client that leaves, which is no error.
-            Some(TunnelLimit::Idle) => {
-                Poll::Ready(Err(BrokenSide::Client(ConnectionError::Broken)))
-            }
-            Some(TunnelLimit::Draining) => {
-                carrier.is_closing = true;
-                limits.close();
-                // Both sides are told that this was the last byte.
-                carrier.poll(context)
-            }
-        }
+        carrier.poll_within(&mut limits, context)
     })
     .await;
     let TunnelCarrier { upstream, up, down, is_closing, .. } = carrier;
@@ -162,13 +130,7 @@ pub(crate) async fn carry(
         received: up.moved,
         sent: down.moved,
         is_client_open: !up.has_ended || is_closing,
-        result: result.map_err(|side| match side {
-            BrokenSide::Client(error) => PumpError::Client(error),
-            BrokenSide::Upstream(error) => {
-                let error = UpstreamError::broken(name, error);
-                PumpError::Source(SourceError::Upstream(Box::new(error)))
-            }
-        }),
+        result: result.map_err(|side| side.into_error(name)),
     }
 }
 
@@ -177,6 +139,19 @@ pub(crate) async fn carry(
 enum BrokenSide {
     Client(ConnectionError),
     Upstream(io::Error),
+}
+
+impl BrokenSide {
+    /// The error that the request ends with. `name`: the upstream's.
+    fn into_error(self, name: String) -> PumpError {
+        match self {
+            BrokenSide::Client(error) => PumpError::Client(error),
+            BrokenSide::Upstream(error) => {
+                let error = UpstreamError::broken(name, error);
+                PumpError::Source(SourceError::Upstream(Box::new(error)))
+            }
+        }
+    }
 }
 
 /// Both directions of a tunnel.
@@ -208,7 +183,53 @@ struct TunnelDirection {
     is_dirty: bool,
 }
 
-impl<E: TunnelEnd> TunnelCarrier<'_, E> {
+impl<'c, E: TunnelEnd> TunnelCarrier<'c, E> {
+    /// `received`: bytes that the upstream sent behind its head.
+    fn new(client: &'c mut E, upstream: Box<dyn Duplex>, received: Vec<u8>) -> Self {
+        TunnelCarrier {
+            client,
+            upstream,
+            up: TunnelDirection::default(),
+            down: TunnelDirection {
+                pending: received,
+                ..TunnelDirection::default()
+            },
+            is_closing: false,
+        }
+    }
+
+    /// Moves bytes, as [`TunnelCarrier::poll`] does, until a time limit ends the tunnel: at once
+    /// that of an idle one, and that of a front that ends once both sides were told.
+    fn poll_within(
+        &mut self,
+        limits: &mut TimeLimits<'_>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), BrokenSide>> {
+        let before = self.moved();
+        if let Poll::Ready(ended) = self.poll(context) {
+            return Poll::Ready(ended);
+        }
+        match limits.poll(self.moved() > before, context) {
+            None => {
+                if self.is_upstream_unread() {
+                    limits.look_again();
+                }
+                Poll::Pending
+            }
+            Some(_) if self.is_closing => Poll::Ready(Ok(())),
+            // Recorded as the end by a client that leaves, which is no error.
+            Some(TunnelLimit::Idle) => {
+                Poll::Ready(Err(BrokenSide::Client(ConnectionError::Broken)))
+            }
+            Some(TunnelLimit::Draining) => {
+                self.is_closing = true;
+                limits.close();
+                // Both sides are told that this was the last byte.
+                self.poll(context)
+            }
+        }
+    }
+
     fn moved(&self) -> u64 {
         self.up.moved + self.down.moved
     }
