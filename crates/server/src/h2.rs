@@ -8,6 +8,7 @@
 //! stream       a request's stream, served by `streams`
 //! sink         the response's content (body::Sink)
 //! settings     the limits of a connection
+//! shared       the state that the streams of a connection share
 //! outbox       content that the crate holds, and whose turn it is
 //! ```
 //! All of them run on the connection's thread. Content is taken from its source only while the
@@ -17,6 +18,7 @@
 mod connection;
 mod outbox;
 mod settings;
+mod shared;
 mod sink;
 mod stream;
 mod tasks;

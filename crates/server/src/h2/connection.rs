@@ -9,7 +9,7 @@
 //! ```
 //! The task reads and answers frames. Each request has a task of its own on the same thread.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
@@ -20,34 +20,19 @@ use ::h2::server::SendResponse;
 use ::h2::{Reason, RecvStream};
 use howdah_http::h2::{ExceededLimit, Refusals};
 
-use super::outbox::{H2Outbox, OutboxChunk};
+use super::outbox::OutboxChunk;
 use super::settings::{builder, limits};
+use super::shared::H2Shared;
 use super::tasks::{self, RequestJob};
 use super::wire::{H2Wire, H2WireEnd, LINGER};
 use crate::front::FrontThread;
-use crate::log::Level;
-use crate::net::{DeadlineWatch, Peer, TimedTransport, Transport, task_waker};
+use crate::net::{ConnectionError, DeadlineWatch, Peer, TimedTransport, Transport, task_waker};
 use crate::observe::LIBRARY;
-use crate::streams::{OpenRequests, PriorityUpdates, TOO_MUCH};
+use crate::streams::TOO_MUCH;
 
 /// Requests that were refused because the client has too many open, and whose refusals it does not
 /// read. Beyond them its connection is closed: the library holds each of them.
 const MOST_REFUSALS: u64 = 16;
-
-/// The state that the streams of a connection share.
-pub(super) struct H2Shared {
-    pub(super) thread: Rc<FrontThread>,
-    /// The client, or the trusted proxy that the connection belongs to.
-    pub(super) peer: Rc<Peer>,
-    pub(super) outbox: Rc<H2Outbox>,
-    /// Bytes that the library holds for closed windows and of heads, in the client's account.
-    held: Cell<usize>,
-    /// Bytes of the large heads of responses that have ended and that the client may not have been
-    /// sent.
-    unsent_heads: Cell<usize>,
-    pub(super) open: Rc<OpenRequests>,
-    pub(super) updates: PriorityUpdates,
-}
 
 /// One client's connection.
 struct H2Connection<T> {
@@ -80,6 +65,16 @@ enum H2Event {
     Closing,
 }
 
+/// The result of writing to the wire.
+struct WireTurn {
+    /// Ready: all frames were written, or the connection is broken.
+    written: Poll<Result<(), ConnectionError>>,
+    /// The limit that the client has exceeded.
+    excess: Option<ExceededLimit>,
+    /// The connection has ended, and waits for the client to read the last frames.
+    lingers: bool,
+}
+
 /// Serves one connection, whose client has chosen HTTP/2 before its first byte, to its end. The
 /// caller has counted the connection as its client's.
 pub(crate) async fn run<T: Transport>(thread: Rc<FrontThread>, transport: T, peer: Rc<Peer>) {
@@ -99,17 +94,7 @@ pub(crate) async fn serve<T: Transport>(
 ) {
     let watch = Rc::clone(&timed.watch);
     let wire = Rc::new(RefCell::new(H2Wire::new(timed, received, limits(&thread.config().http2))));
-    let task = task_waker().await;
-    let account = thread.client_streams(&peer);
-    let shared = Rc::new(H2Shared {
-        thread: Rc::clone(&thread),
-        peer,
-        outbox: Rc::default(),
-        held: Cell::new(0),
-        unsent_heads: Cell::new(0),
-        open: Rc::new(OpenRequests::new(task, account)),
-        updates: PriorityUpdates::new(thread.config().http2.streams),
-    });
+    let shared = Rc::new(H2Shared::new(&thread, peer, task_waker().await));
     if !shared.open.count_connection(&thread, &watch) {
         thread.counters().count_limit("http2", "client_memory");
         return shared.say(&format!("HTTP/2 connection closed: {TOO_MUCH}"));
@@ -139,17 +124,7 @@ pub(crate) async fn serve<T: Transport>(
         connection.poll(context)
     })
     .await;
-    let refusals = connection.wire.borrow_mut().take_refusals();
-    connection.count_refusals(refusals);
-    if connection.wire.borrow().has_timed_out() {
-        thread.counters().count_limit("http2", "send_timeout");
-        shared.say("HTTP/2 connection closed: the client took nothing for `send_timeout`");
-    }
-    if let Err(error) = result
-        && !error.is_io()
-    {
-        shared.say(&format!("HTTP/2 connection closed: {error}"));
-    }
+    connection.report_end(result);
     // The requests that are left find their client gone.
     drop(connection);
     shared.open.ended().await;
@@ -190,6 +165,8 @@ async fn shake_hands<T: Transport>(
 }
 
 impl<T: Transport> H2Connection<T> {
+    /// Takes requests, writes frames and closes the connection, until it has to wait. Ready: the
+    /// connection has ended.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ::h2::Error>> {
         self.wire.borrow_mut().begin_turn();
         loop {
@@ -201,71 +178,111 @@ impl<T: Transport> H2Connection<T> {
                     continue;
                 }
                 Poll::Ready(Some(Err(error))) if self.state != H2Event::Closing => {
-                    let excess = self.wire.borrow().excess();
-                    return Poll::Ready(match excess {
-                        // The crate has noticed the same.
-                        Some(excess) => {
-                            self.shared.say_excess(excess);
-                            Ok(())
-                        }
-                        None => self.exceeded(&error).ok_or(error).map(|key| {
-                            self.shared.thread.counters().count_limit("http2", key);
-                            self.shared.say_exceeded(key);
-                        }),
-                    });
+                    return Poll::Ready(self.failed(error));
                 }
                 Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(Ok(())),
                 Poll::Pending => {}
             }
-            let mut wire = self.wire.borrow_mut();
-            let written = wire.poll_drain(context);
-            let excess = wire.excess();
-            let (lingers, refusals) = (wire.lingers(), wire.take_refusals());
-            let ended = wire.take_ended();
-            let is_at_rest = wire.is_at_rest();
-            drop(wire);
-            // At rest nothing is left, also of streams that the client itself has ended.
-            self.shared.open.note_sent(if is_at_rest { u64::MAX } else { ended });
-            if is_at_rest || (ended > 0 && !self.shared.open.has_unsent()) {
-                self.shared.unsent_heads.set(0);
-            }
-            if is_at_rest {
-                self.shared.outbox.set_aside(|bytes| self.shared.hold_aside(bytes));
-            }
-            self.shared.hold_aside(self.shared.outbox.aside());
-            self.count_refusals(refusals);
+            let WireTurn { written, excess, lingers } = self.drain_wire(context);
             if lingers {
                 return Poll::Pending;
             }
-            match (written, excess) {
+            let is_drained = match written {
                 // The client is gone, or takes nothing.
-                (Poll::Ready(Err(_)), _) => return Poll::Ready(Ok(())),
-                (_, Some(excess)) if self.state != H2Event::Closing => {
-                    self.shared.say_excess(excess);
-                    self.close(Reason::ENHANCE_YOUR_CALM);
-                }
-                _ if self.has_mistake && self.state != H2Event::Closing => {
-                    self.shared.say("HTTP/2 connection closed: a PRIORITY_UPDATE is wrong");
-                    self.close(Reason::PROTOCOL_ERROR);
-                }
-                (Poll::Pending, _)
-                    if self.own_refusals > MOST_REFUSALS
-                        && !self.is_draining
-                        && self.state != H2Event::Closing =>
-                {
-                    self.close(Reason::ENHANCE_YOUR_CALM);
-                }
-                (written, _) => {
-                    if !self.wait(written.is_ready()) {
-                        return Poll::Pending;
-                    }
-                    if self.state == H2Event::Closing {
-                        return Poll::Ready(Ok(()));
-                    }
-                    self.close(Reason::NO_ERROR);
-                }
+                Poll::Ready(Err(_)) => return Poll::Ready(Ok(())),
+                Poll::Ready(Ok(())) => true,
+                Poll::Pending => false,
+            };
+            if self.close_for_violation(excess, is_drained) {
+                continue;
+            }
+            if !self.wait(is_drained) {
+                return Poll::Pending;
+            }
+            if self.state == H2Event::Closing {
+                return Poll::Ready(Ok(()));
+            }
+            self.close(Reason::NO_ERROR);
+        }
+    }
+
+    /// Counts and logs the limits and the error that the connection has ended with.
+    fn report_end(&mut self, result: Result<(), ::h2::Error>) {
+        let refusals = self.wire.borrow_mut().take_refusals();
+        self.count_refusals(refusals);
+        if self.wire.borrow().has_timed_out() {
+            self.shared.thread.counters().count_limit("http2", "send_timeout");
+            self.shared
+                .say("HTTP/2 connection closed: the client took nothing for `send_timeout`");
+        }
+        if let Err(error) = result
+            && !error.is_io()
+        {
+            self.shared.say(&format!("HTTP/2 connection closed: {error}"));
+        }
+    }
+
+    /// Ends a connection in which the library has found an error. A limit that the client has
+    /// exceeded is counted and logged here; any other error is the caller's.
+    #[cold]
+    fn failed(&self, error: ::h2::Error) -> Result<(), ::h2::Error> {
+        let excess = self.wire.borrow().excess();
+        match excess {
+            // The crate has noticed the same.
+            Some(excess) => self.shared.say_excess(excess),
+            None => {
+                let key = self.exceeded(&error).ok_or(error)?;
+                self.shared.thread.counters().count_limit("http2", key);
+                self.shared.say_exceeded(key);
             }
         }
+        Ok(())
+    }
+
+    /// Writes the frames that wait. Gives back the memory that was held for those that were sent.
+    fn drain_wire(&mut self, context: &mut Context<'_>) -> WireTurn {
+        let mut wire = self.wire.borrow_mut();
+        let written = wire.poll_drain(context);
+        let excess = wire.excess();
+        let (lingers, refusals) = (wire.lingers(), wire.take_refusals());
+        let ended = wire.take_ended();
+        let is_at_rest = wire.is_at_rest();
+        drop(wire);
+        // At rest nothing is left, also of streams that the client itself has ended.
+        self.shared.open.note_sent(if is_at_rest { u64::MAX } else { ended });
+        if is_at_rest || (ended > 0 && !self.shared.open.has_unsent()) {
+            self.shared.heads_were_sent();
+        }
+        if is_at_rest {
+            self.shared.outbox.set_aside(|bytes| self.shared.hold_aside(bytes));
+        }
+        self.shared.hold_aside(self.shared.outbox.aside());
+        self.count_refusals(refusals);
+        WireTurn { written, excess, lingers }
+    }
+
+    /// Closes the connection of a client that violates the protocol or a limit: with too many
+    /// frames of a kind, a wrong PRIORITY_UPDATE, or refusals that it does not read. Returns
+    /// whether it has.
+    fn close_for_violation(&mut self, excess: Option<ExceededLimit>, is_drained: bool) -> bool {
+        if self.state == H2Event::Closing {
+            return false;
+        }
+        if let Some(excess) = excess {
+            self.shared.say_excess(excess);
+            self.close(Reason::ENHANCE_YOUR_CALM);
+            return true;
+        }
+        if self.has_mistake {
+            self.shared.say("HTTP/2 connection closed: a PRIORITY_UPDATE is wrong");
+            self.close(Reason::PROTOCOL_ERROR);
+            return true;
+        }
+        let is_unread = !is_drained && self.own_refusals > MOST_REFUSALS && !self.is_draining;
+        if is_unread {
+            self.close(Reason::ENHANCE_YOUR_CALM);
+        }
+        is_unread
     }
 
     /// Hands a request to a task, which serves it.
@@ -407,53 +424,6 @@ impl<T: Transport> H2Connection<T> {
             H2Event::Idle if self.served == 0 => limits.head_timeout,
             H2Event::Idle => limits.keep_alive_timeout,
         }
-    }
-}
-
-impl H2Shared {
-    /// Counts `bytes` in the client's account that the library holds for closed windows, beside
-    /// heads that were not sent. Returns whether the account has room for them.
-    fn hold_aside(&self, bytes: usize) -> bool {
-        let bytes = bytes + self.unsent_heads.get();
-        let is_counted = self.thread.clients().hold(self.peer.remote.ip(), self.held.get(), bytes);
-        if is_counted {
-            self.held.set(bytes);
-        }
-        is_counted
-    }
-
-    /// Counts the large head of a response that has ended, until it was sent.
-    pub(super) fn hold_head(&self, bytes: usize) {
-        self.unsent_heads.set(self.unsent_heads.get() + bytes);
-        self.hold_aside(self.outbox.aside());
-    }
-
-    fn say_excess(&self, excess: ExceededLimit) {
-        let key = excess.key();
-        self.thread.counters().count_limit("http2", key);
-        self.say(&format!(
-            "HTTP/2 connection closed: the client sends more frames than `{key}` of [http2] allows"
-        ));
-    }
-
-    fn say_exceeded(&self, key: &str) {
-        let what = match key {
-            LIBRARY => "sends too many frames that have no effect".to_owned(),
-            key => format!("goes beyond `{key}` of [http2]"),
-        };
-        self.say(&format!("HTTP/2 connection closed: the client {what}"));
-    }
-
-    /// Logs an event of the connection.
-    fn say(&self, what: &str) {
-        self.thread.shared.log.say_of_client(Level::Info, None, self.peer.remote, what);
-    }
-}
-
-impl Drop for H2Shared {
-    fn drop(&mut self) {
-        self.unsent_heads.set(0);
-        self.hold_aside(0);
     }
 }
 

@@ -6,8 +6,8 @@ use std::task::{Context, Poll, ready};
 
 use ::h2::{Reason, SendStream};
 
-use super::connection::H2Shared;
 use super::outbox::{CHUNK, H2Outbox, OutboxChunk};
+use super::shared::H2Shared;
 use crate::body;
 use crate::net::{ConnectionError, ContentPiece, SendError};
 use crate::streams::{

@@ -11,8 +11,8 @@ use howdah_http::Version;
 use http::request::Parts;
 use http::{Request, Response};
 
-use super::connection::H2Shared;
 use super::outbox::OutboxChunk;
+use super::shared::H2Shared;
 use super::sink::H2Sink;
 use crate::front::{ArrivingRequest, FrontThread};
 use crate::net::Peer;

@@ -12,8 +12,8 @@ use ::h2::RecvStream;
 use ::h2::server::SendResponse;
 use http::Request;
 
-use super::connection::H2Shared;
 use super::outbox::OutboxChunk;
+use super::shared::H2Shared;
 use super::stream;
 use crate::front::ArrivingRequest;
 use crate::streams::OpenRequest;
