@@ -133,24 +133,7 @@ pub(crate) async fn run(thread: Rc<FrontThread>, connection: quinn::Connection, 
             connection.serve().await
         }
     };
-    let code = match end {
-        ConnectionEnd::Done => Code::H3_NO_ERROR,
-        ConnectionEnd::Excess(excess) => {
-            thread.counters().count_limit("http3", excess.key());
-            shared.say(&format!("HTTP/3 connection closed: the client {excess}"));
-            Code::H3_EXCESSIVE_LOAD
-        }
-        ConnectionEnd::Violation(code) => {
-            shared.say(&format!("HTTP/3 connection closed: a request with a mistake, {code}"));
-            code
-        }
-        ConnectionEnd::Failed(error) => {
-            if !error.is_h3_no_error() && connection.close_reason().is_none() {
-                shared.say(&format!("HTTP/3 connection closed: {error}"));
-            }
-            Code::H3_NO_ERROR
-        }
-    };
+    let code = shared.report_end(end);
     // An error that the crate has found was told by the crate; this changes nothing then.
     connection.close(VarInt::from_u64(code.value()).unwrap_or(VarInt::MAX), b"");
     drop(served);
@@ -303,6 +286,29 @@ fn limits_streams(thread: &FrontThread) -> usize {
 }
 
 impl H3Shared {
+    /// Counts and logs the limit or the error that the connection has ended with. Returns the code
+    /// for the client.
+    fn report_end(&self, end: ConnectionEnd) -> Code {
+        match end {
+            ConnectionEnd::Done => Code::H3_NO_ERROR,
+            ConnectionEnd::Excess(excess) => {
+                self.thread.counters().count_limit("http3", excess.key());
+                self.say(&format!("HTTP/3 connection closed: the client {excess}"));
+                Code::H3_EXCESSIVE_LOAD
+            }
+            ConnectionEnd::Violation(code) => {
+                self.say(&format!("HTTP/3 connection closed: a request with a mistake, {code}"));
+                code
+            }
+            ConnectionEnd::Failed(error) => {
+                if !error.is_h3_no_error() && self.connection.close_reason().is_none() {
+                    self.say(&format!("HTTP/3 connection closed: {error}"));
+                }
+                Code::H3_NO_ERROR
+            }
+        }
+    }
+
     /// Counts a request that the client has cancelled.
     pub(super) fn count_reset(&self) {
         self.accepted.meter.count_reset();
