@@ -419,30 +419,36 @@ impl ImportedPool {
         if !passed.is_empty() {
             let _ = writeln!(text, "pass_env = [{}]", passed.join(", "));
         }
-        let sets_sessions = self.tables.iter().any(|(_, name, _)| name == SESSIONS);
         for table in ["ini", "admin_ini", "env", "rlimits"] {
-            let mut entries = self.tables.iter().filter(|(known, ..)| *known == table).peekable();
-            let tells_of_sessions = table == "ini" && !sets_sessions;
-            if entries.peek().is_some() || tells_of_sessions {
-                let _ = writeln!(text, "\n[site.php.{table}]");
-            }
-            if tells_of_sessions {
-                let is_usual = self.sessions.is_none();
-                let place = self.sessions.as_deref().unwrap_or(USUAL_SESSIONS);
-                let _ = writeln!(
-                    text,
-                    "# Howdah's pools have a folder each for sessions. This line keeps php-fpm's, \
-                     so that nobody\n# has to log in again:\n{}{} = {}",
-                    if is_usual { "# " } else { "" },
-                    toml_key(SESSIONS),
-                    toml_text(place)
-                );
-            }
-            for (_, name, value) in entries {
-                let _ = writeln!(text, "{} = {value}", toml_key(name));
-            }
+            self.add_table(&mut text, table);
         }
         text
+    }
+
+    /// Adds one of the tables below `[site.php]`, unless it is empty.
+    fn add_table(&self, text: &mut String, table: &str) {
+        let mut entries = self.tables.iter().filter(|(known, ..)| *known == table).peekable();
+        let sets_sessions = self.tables.iter().any(|(_, name, _)| name == SESSIONS);
+        let tells_of_sessions = table == "ini" && !sets_sessions;
+        // Writing to a String cannot fail.
+        if entries.peek().is_some() || tells_of_sessions {
+            let _ = writeln!(text, "\n[site.php.{table}]");
+        }
+        if tells_of_sessions {
+            let is_usual = self.sessions.is_none();
+            let place = self.sessions.as_deref().unwrap_or(USUAL_SESSIONS);
+            let _ = writeln!(
+                text,
+                "# Howdah's pools have a folder each for sessions. This line keeps php-fpm's, so \
+                 that nobody\n# has to log in again:\n{}{} = {}",
+                if is_usual { "# " } else { "" },
+                toml_key(SESSIONS),
+                toml_text(place)
+            );
+        }
+        for (_, name, value) in entries {
+            let _ = writeln!(text, "{} = {value}", toml_key(name));
+        }
     }
 }
 
