@@ -16,6 +16,7 @@ mod table;
 pub(crate) use self::facts::{MissingListener, ServerFacts};
 pub(crate) use self::fpm::{FpmQuery, function_piece as fpm_function_piece, page as fpm_page};
 pub(crate) use self::snapshot::{
-    CodeCounts, LaneSnapshot, PoolSnapshot, SiteSnapshot, Snapshot, WorkerSnapshot, WorkerState,
+    CodeCounts, LaneSnapshot, MemorySumSnapshot, PoolSnapshot, SiteSnapshot, Snapshot,
+    WorkerSnapshot, WorkerState,
 };
 pub(crate) use self::table::table;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use howdah_watch::printed::{size, visible};
 
 use super::caches::OpcacheUse;
-use super::{CodeCounts, PoolSnapshot, Snapshot};
+use super::{CodeCounts, LaneSnapshot, MemorySumSnapshot, PoolSnapshot, Snapshot};
 
 /// Writes the front's part of `howdah status`.
 pub(crate) fn table(snapshot: &Snapshot) -> String {
@@ -85,6 +85,7 @@ fn pool_columns(pool: &PoolSnapshot, row: &mut [String; COLUMNS]) {
     };
 }
 
+/// Says in words what a pool does, and has counted.
 fn sentence(pool: &PoolSnapshot) -> String {
     let served: u64 = pool.workers.iter().map(|worker| worker.requests).sum();
     let mut text = format!(
@@ -113,40 +114,44 @@ fn sentence(pool: &PoolSnapshot) -> String {
     for (signal, count) in &pool.deaths {
         let _ = write!(text, ", {count} workers ended by {signal}");
     }
-    for lane in &pool.lanes {
-        let _ = write!(
-            text,
-            "; lane {}: {} of {} workers, {} waiting",
-            lane.name,
-            lane.running.min(lane.workers),
-            lane.workers,
-            lane.queue
-        );
-        for (count, what) in
-            [(lane.queue_timeouts, "waited for too long"), (lane.refused, "refused")]
-        {
-            if count > 0 {
-                let _ = write!(text, ", {count} {what}");
-            }
+    pool.lanes.iter().for_each(|lane| add_lane(&mut text, lane));
+    let _ = write!(text, "; mode {}, at most {} workers", pool.mode, pool.most_workers);
+    pool.memory_sum.iter().for_each(|sum| add_memory(&mut text, sum));
+    text
+}
+
+/// Adds the requests of a lane.
+fn add_lane(text: &mut String, lane: &LaneSnapshot) {
+    let _ = write!(
+        text,
+        "; lane {}: {} of {} workers, {} waiting",
+        lane.name,
+        lane.running.min(lane.workers),
+        lane.workers,
+        lane.queue
+    );
+    for (count, what) in [(lane.queue_timeouts, "waited for too long"), (lane.refused, "refused")] {
+        if count > 0 {
+            let _ = write!(text, ", {count} {what}");
         }
     }
-    let _ = write!(text, "; mode {}, at most {} workers", pool.mode, pool.most_workers);
-    if let Some(sum) = &pool.memory_sum {
-        let _ = write!(
-            text,
-            ", memory for {}: {} available{} + {} of these workers - {} in reserve, at most {}; {} \
-             each{}",
-            sum.room,
-            size(sum.available),
-            if sum.is_short { " (too little)" } else { "" },
-            size(sum.own),
-            size(sum.reserve),
-            size(sum.share),
-            size(sum.per_worker),
-            if sum.is_former { ", as measured before" } else { "" }
-        );
-    }
-    text
+}
+
+/// Adds the number of workers that the memory has room for, and the sum that leads to it.
+fn add_memory(text: &mut String, sum: &MemorySumSnapshot) {
+    let _ = write!(
+        text,
+        ", memory for {}: {} available{} + {} of these workers - {} in reserve, at most {}; {} \
+         each{}",
+        sum.room,
+        size(sum.available),
+        if sum.is_short { " (too little)" } else { "" },
+        size(sum.own),
+        size(sum.reserve),
+        size(sum.share),
+        size(sum.per_worker),
+        if sum.is_former { ", as measured before" } else { "" }
+    );
 }
 
 fn classes(codes: &CodeCounts) -> String {
