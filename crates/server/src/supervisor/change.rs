@@ -19,7 +19,7 @@ use self::next_socket::NextSocket;
 use super::certificates::CertificateFiles;
 use super::cgroups::ControlGroups;
 use super::generation::{Generation, GenerationPhase};
-use super::generation_plan::{FormerFiles, GenerationPlan, UnusableFiles};
+use super::generation_plan::{FormerFiles, GenerationPlan, PoolPlan, UnusableFiles};
 use super::held_releases::HeldRelease;
 use super::plan::SiteSource;
 use super::pool::SpareZygote;
@@ -416,12 +416,7 @@ impl Supervisor {
         self.write_pid_file(generation_plan.config.pid_file.as_deref());
         self.certificate_files = certificate_files;
         self.releases = releases.follow(&self.releases);
-        let pools = &generation_plan.pools;
-        self.environment.pool_memory.retain(|name| {
-            pools
-                .iter()
-                .any(|pool| pool.settings.pool == name && pool.isolation.has_own_shared_memory())
-        });
+        self.keep_shared_memory(&generation_plan.pools);
         self.current = Some(generation_plan);
         self.inherited_files = FormerFiles::default();
         self.arrange_orders();
@@ -438,6 +433,22 @@ impl Supervisor {
         if cause == ChangeCause::FrontDied {
             self.ask_new_front();
         }
+        self.answer_change((generation, cause), drained);
+        self.change_is_over();
+    }
+
+    /// Closes the shared memory of pools that have none of their own any more.
+    fn keep_shared_memory(&mut self, pools: &[PoolPlan]) {
+        self.environment.pool_memory.retain(|name| {
+            pools
+                .iter()
+                .any(|pool| pool.settings.pool == name && pool.isolation.has_own_shared_memory())
+        });
+    }
+
+    /// Answers those who have asked for the change, unless a probation decides its success. A
+    /// reload whose configuration was taken back has failed. `drained`: the generations that end.
+    fn answer_change(&mut self, (generation, cause): (u64, ChangeCause), drained: Vec<u64>) {
         let done = self.describe_success(generation);
         match &self.rolled_back {
             Some(why) if matches!(cause, ChangeCause::RollBack | ChangeCause::HeldRelease) => {
@@ -447,7 +458,6 @@ impl Supervisor {
             _ if self.awaits_probation() => {}
             _ => self.reload_answer = Some(ReloadAnswer::new(done, drained, Instant::now())),
         }
-        self.change_is_over();
     }
 
     fn change_is_over(&mut self) {
