@@ -11,7 +11,7 @@ mod zygote_process;
 mod zygote_program;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use howdah_ipc::control::ToZygote;
@@ -26,7 +26,7 @@ pub(super) use self::standby::SpareZygote;
 use self::standby::Standby;
 use self::twin::AwaitedTwin;
 pub(super) use self::twin::LentTwin;
-use self::zygote_process::ZygoteProcess;
+use self::zygote_process::{ZygoteProcess, send_settings};
 use self::zygote_program::zygote_program;
 use super::backoff::Backoff;
 use super::cgroups::{PoolGroup, ZygoteGroup};
@@ -304,19 +304,12 @@ impl PoolProcesses {
         if plan.isolation.has_own_shared_memory() {
             environment.pool_memory.keep(&self.name, pid);
         }
-        let mut settings = plan.settings.clone();
-        list.iter().for_each(|list| list.note(&mut settings));
-        let settings = ToZygote::Settings(Box::new(settings)).encode();
+        let settings = plan.settings.clone();
         let group = self.place(pid).inspect_err(|_| {
             // It is reaped as an unknown process.
             let _ = pid.signal_group(SIGKILL);
         })?;
-        let pipe: Vec<BorrowedFd<'_>> = list.iter().map(|list| list.pipe.as_fd()).collect();
-        let sent = socket.send_now(&settings, &pipe).or_else(|error| match error.kind() {
-            // The zygote has died already. Its death is handled when it is reaped.
-            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Ok(()),
-            _ => Err(io::Error::new(error.kind(), format!("its settings cannot be sent: {error}"))),
-        });
+        let sent = send_settings(&socket, settings, list.as_ref());
         let mut zygote = ZygoteProcess::new(pid, socket, group);
         zygote.outputs = Some(ZygoteSocket::from(outputs));
         if sent.is_err() {

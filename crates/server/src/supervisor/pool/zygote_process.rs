@@ -1,14 +1,35 @@
 //! A pool's zygote, as the supervisor knows it.
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use howdah_ipc::control::{FromZygote, MOST_BYTES};
+use howdah_ipc::control::{FromZygote, MOST_BYTES, PoolSettings, ToZygote};
 use howdah_sys::process::Pid;
 use howdah_sys::seqpacket::SeqPacket;
 
 use super::super::cgroups::ZygoteGroup;
+use super::super::warmup::ScriptList;
 use super::super::zygote_socket::ZygoteSocket;
+
+/// Sends a zygote its settings, with the list of its scripts.
+///
+/// # Errors
+/// The zygote cannot be told, although it lives.
+pub(super) fn send_settings(
+    socket: &ZygoteSocket,
+    mut settings: PoolSettings,
+    list: Option<&ScriptList>,
+) -> io::Result<()> {
+    list.iter().for_each(|list| list.note(&mut settings));
+    let message = ToZygote::Settings(Box::new(settings)).encode();
+    let pipe: Vec<BorrowedFd<'_>> = list.iter().map(|list| list.pipe.as_fd()).collect();
+    socket.send_now(&message, &pipe).or_else(|error| match error.kind() {
+        // The zygote has died already. Its death is handled when it is reaped.
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Ok(()),
+        _ => Err(io::Error::new(error.kind(), format!("its settings cannot be sent: {error}"))),
+    })
+}
 
 /// A running zygote.
 #[derive(Debug)]
