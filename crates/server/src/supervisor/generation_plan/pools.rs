@@ -90,12 +90,7 @@ impl PlanFinder<'_> {
             &mut self.notices,
         );
         let own = own_processes(workers, php);
-        let limits = GroupLimits {
-            memory: php.memory,
-            pids: php.pids.filter(|pids| *pids > 0),
-            usual_pids: php.pids.is_none().then(|| own.saturating_mul(4).max(USUAL_PIDS)),
-            cpu_weight: php.cpu_weight,
-        };
+        let limits = group_limits(php, own);
         self.look_at_limits(site, (workers, own), limits);
         self.look_at_priority(site, php);
         self.look_at_chroot(site, php, identity.as_ref());
@@ -103,9 +98,7 @@ impl PlanFinder<'_> {
         self.look_for_ini_file(site, php);
         self.look_at_state_links(site, &state_dir);
         let chroot = php.chroot.as_deref().unwrap_or(Path::new(""));
-        let found = self.answers.of(chroot).filter(|found| found.refused_link().is_none());
-        // A link of another user, or of nobody yet, is refused by the zygote.
-        let chroot_folder = found.map_or(chroot, |found| &found.real).to_owned();
+        let chroot_folder = self.chroot_folder(chroot);
         let folders = (&*state_dir, chroot, &*chroot_folder);
         let settings = self.pool_settings(site, php, folders, (&isolation, identity.as_ref()))?;
         Some(PoolPlan {
@@ -121,6 +114,13 @@ impl PlanFinder<'_> {
             settings,
             isolation,
         })
+    }
+
+    /// Returns the folder that `chroot` names. A link of another user, or of nobody yet, is left as
+    /// it is: the zygote refuses it.
+    fn chroot_folder(&self, chroot: &Path) -> PathBuf {
+        let found = self.answers.of(chroot).filter(|found| found.refused_link().is_none());
+        found.map_or(chroot, |found| &found.real).to_owned()
     }
 
     /// Returns the settings that a pool's zygote needs before PHP starts; `None` after an error.
@@ -334,6 +334,16 @@ fn own_processes(workers: usize, php: &Php) -> u64 {
     // Each worker has a thread for its slow scripts.
     let each = if php.slow_after().is_some() { 2 } else { 1 };
     (workers as u64).saturating_mul(each).saturating_add(ZYGOTES)
+}
+
+/// Returns the limits of a pool's control group. `own`: its [`own_processes`].
+fn group_limits(php: &Php, own: u64) -> GroupLimits {
+    GroupLimits {
+        memory: php.memory,
+        pids: php.pids.filter(|pids| *pids > 0),
+        usual_pids: php.pids.is_none().then(|| own.saturating_mul(4).max(USUAL_PIDS)),
+        cpu_weight: php.cpu_weight,
+    }
 }
 
 /// Processes and threads of a pool where `pids` is unset. Beyond them starting one fails.
