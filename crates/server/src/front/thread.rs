@@ -425,11 +425,11 @@ impl FrontThread {
         mut stage: watch::Receiver<FrontStage>,
     ) -> io::Result<()> {
         let listeners: Vec<Rc<Listener>> = listeners.into_iter().map(Rc::new).collect();
-        let mut acceptors: Vec<_> = listeners
+        let acceptors: Vec<_> = listeners
             .iter()
             .map(|listener| tokio::task::spawn_local(self.clone().accept(listener.clone())))
             .collect();
-        let mut listeners = Some(listeners);
+        let mut accepting = Some((acceptors, listeners));
         self.serve_quic();
         // Without inotify the store compares its entries with the disk.
         if let Some(changes) = self.store().changes().map(Readable::new).transpose()? {
@@ -449,14 +449,10 @@ impl FrontThread {
                         Err(_) => FrontStage::Over,
                     });
                     self.shared.quic.iter().for_each(|quic| quic.set_reading(false));
-                    if let Some(listeners) = listeners.take() {
-                        self.close(std::mem::take(&mut acceptors), listeners).await;
+                    if let Some((acceptors, listeners)) = accepting.take() {
+                        self.close(acceptors, listeners).await;
                     }
-                    self.drain_pools();
-                    self.stage_changes.notify_waiters();
-                    if self.closes_idle() {
-                        self.watches.expire_idle();
-                    }
+                    self.begin_draining();
                 }
                 _ = sweep.tick() => self.sweep(),
                 () = self.shared.room_wanted[self.number].notified() => {
@@ -477,6 +473,16 @@ impl FrontThread {
                     None => return Ok(()),
                 }
             }
+        }
+    }
+
+    /// Tells pools and connections that the front serves no further ones. Ends idle connections
+    /// where the stage says so.
+    fn begin_draining(&self) {
+        self.drain_pools();
+        self.stage_changes.notify_waiters();
+        if self.closes_idle() {
+            self.watches.expire_idle();
         }
     }
 
