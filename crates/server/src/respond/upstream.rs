@@ -87,22 +87,10 @@ pub(crate) async fn respond(
         is_idempotent: method.is_idempotent(),
         expected,
     };
-    let exchange = exchange(context.thread, site, number, request);
-    let is_gone = |poll: &mut std::task::Context<'_>| context.stream.poll_closed(poll);
-    let failed = |context: &RequestContext<'_, '_>, failure| {
-        let error = UpstreamError { upstream: upstream.to_string(), failure };
-        RespondError::from(RequestError::upstream(context.situation(), &error))
-    };
-    let gone = |context: &RequestContext<'_, '_>| RequestError::gone(context.situation());
-    let answered = body::unless(is_gone, exchange).await;
-    let (head, mut reply) = answered
-        .ok_or_else(|| gone(context))?
-        .map_err(|failure| failed(context, failure))?;
-    let head = final_head(context, &mut reply, head, expected).await;
-    let head = head.ok_or_else(|| gone(context))?.map_err(|failure| failed(context, failure))?;
+    let (head, mut reply) = final_response(context, site, number, request).await?;
     if let (Status::SWITCHING_PROTOCOLS, Some(switch)) = (head.status, switch) {
         let switched = switch.respond(context.thread, site, head, reply);
-        return switched.map_err(|failure| failed(context, failure));
+        return switched.map_err(|failure| failed(context, upstream, failure));
     }
     let length_hint = head.content_length().or(reply.length());
     let trailers = reply.keep_trailers();
@@ -114,6 +102,42 @@ pub(crate) async fn respond(
     };
     adjust(context, site, ruled, &mut response).await?;
     Ok(response)
+}
+
+/// Sends the request to the upstream with that number, and waits for the final response.
+///
+/// # Errors
+/// The upstream has failed, or the client is gone.
+async fn final_response(
+    context: &mut RequestContext<'_, '_>,
+    site: &Site,
+    number: usize,
+    request: ForwardedRequest,
+) -> Result<(ResponseHead, UpstreamResponse), RespondError> {
+    let expected = request.expected;
+    let exchange = exchange(context.thread, site, number, request);
+    let is_gone = |poll: &mut std::task::Context<'_>| context.stream.poll_closed(poll);
+    let answered = match body::unless(is_gone, exchange).await {
+        Some(Ok((head, mut reply))) => final_head(context, &mut reply, head, expected)
+            .await
+            .map(|head| head.map(|head| (head, reply))),
+        answered => answered,
+    };
+    match answered {
+        Some(Ok(answered)) => Ok(answered),
+        Some(Err(failure)) => Err(failed(context, &site.config().upstreams[number], failure)),
+        None => Err(RequestError::gone(context.situation()).into()),
+    }
+}
+
+/// Returns the error of a request whose upstream has failed.
+fn failed(
+    context: &RequestContext<'_, '_>,
+    upstream: &impl ToString,
+    failure: UpstreamFailure,
+) -> RespondError {
+    let error = UpstreamError { upstream: upstream.to_string(), failure };
+    RequestError::upstream(context.situation(), &error).into()
 }
 
 /// Returns the head of the final response, and sends the interim responses before it to the client,
