@@ -19,6 +19,8 @@ mod internal;
 mod pair;
 mod policy;
 mod quic;
+mod settings;
+mod site_certificates;
 mod tickets;
 mod upstreams;
 
@@ -30,8 +32,9 @@ pub(crate) use self::established::{
 pub(crate) use self::handshake::{accept, is_hello};
 pub(crate) use self::internal::LocalAuthority;
 pub(crate) use self::pair::{PairText, SitePairs, names_left_out, read};
-pub(crate) use self::policy::{TlsPolicy, TlsStart, fill_random};
+pub(crate) use self::policy::{TlsPolicy, TlsStart};
 pub(crate) use self::quic::{quic_established, quic_failure, quic_sessions, quic_takes_early_data};
+pub(crate) use self::settings::fill_random;
 pub(crate) use self::tickets::{LIFETIME as TICKET_LIFETIME, TicketKeys};
 pub(crate) use self::upstreams::{
     UpstreamSettings, handshake_advice, server_name, upstream_settings,

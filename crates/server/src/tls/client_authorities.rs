@@ -14,7 +14,7 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 
 use super::certificate::CertificateFacts;
 use super::pair::{self, shown_time};
-use super::policy::provider;
+use super::settings::provider;
 
 /// The check of a site's clients.
 #[derive(Debug)]

@@ -18,7 +18,8 @@ use super::TlsPolicy;
 use super::certificates::NoCertificate;
 use super::established::EstablishedTls;
 use super::facts;
-use super::policy;
+use super::settings;
+use super::site_certificates::take_chosen;
 use crate::front::FrontThread;
 use crate::log::Level;
 use crate::net::{DeadlineWatch, EncryptedTransport, Peer, RecordMeter, task_waker};
@@ -163,7 +164,7 @@ fn challenge(thread: &FrontThread, accepted: &Accepted) -> Option<Arc<ServerConf
     let mut protocols = hello.alpn()?;
     let is_alone = protocols.next() == Some(CHALLENGE) && protocols.next().is_none();
     let (certificate, key) = challenges.tls(hello.server_name().filter(|_| is_alone)?)?;
-    policy::for_challenge(&certificate, &key, CHALLENGE).map(Arc::new)
+    settings::for_challenge(&certificate, &key, CHALLENGE).map(Arc::new)
 }
 
 /// Reads the client's first message. Returns it with the bytes that came behind it, and the place
@@ -235,7 +236,7 @@ fn begin(
         };
         HandshakeFailure::Tls(error)
     })?;
-    let certificate = policy::take_chosen();
+    let certificate = take_chosen();
     // The first message may have brought early data with it.
     loop {
         if let Err(error) = session.process_new_packets() {

@@ -15,7 +15,7 @@ use rustls::sign::CertifiedKey;
 
 use super::certificate::CertificateFacts;
 use super::certificate_variables;
-use super::policy::provider;
+use super::settings::provider;
 use crate::operator_path;
 
 /// A certificate and its key in PEM, with the names of their files.

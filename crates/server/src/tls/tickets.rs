@@ -12,7 +12,7 @@ use std::time::Duration;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use rustls::server::ProducesTickets;
 
-use super::policy::{fill_random, provider};
+use super::settings::{fill_random, provider};
 
 /// The time that a ticket can be used, and a key makes tickets.
 pub(crate) const LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);

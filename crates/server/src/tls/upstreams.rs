@@ -7,7 +7,7 @@ use howdah_config::{SiteSettings, Upstream};
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, ClientConfig, InvalidMessage, RootCertStore};
 
-use super::{pair, policy};
+use super::{pair, settings};
 use crate::protocols;
 
 /// The settings of each site; `None` for a site without upstreams over TLS.
@@ -28,7 +28,7 @@ pub(crate) fn upstream_settings(site: &SiteSettings) -> Option<Result<Arc<Client
         return Some(Err(why));
     }
     Some(roots(site).and_then(|roots| {
-        let builder = ClientConfig::builder_with_provider(Arc::clone(policy::provider()));
+        let builder = ClientConfig::builder_with_provider(Arc::clone(settings::provider()));
         let builder = builder
             .with_safe_default_protocol_versions()
             .map_err(|error| format!("TLS to upstreams is not possible ({error})"))?;
