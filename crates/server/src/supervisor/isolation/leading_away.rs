@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use howdah_config::{Config, SiteSettings, Symlinks};
 
-use super::files::{RootPlace, TakenPlaces};
+use super::places::{RootPlace, TakenPlaces};
 use crate::supervisor::survey::{PathAnswer, SurveyAnswers, named_paths, written_root};
 
 /// Notes in `answers` which paths do not count. `states` are the state folders, by site.

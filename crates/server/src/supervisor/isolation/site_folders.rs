@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use howdah_config::{Config, RootTemplate, SiteSettings};
 use howdah_files::{RootName, SiteFolders};
 
-use super::files::{RootPlace, TakenPlaces, place_of};
 use super::leading_away;
+use super::places::{RootPlace, TakenPlaces, place_of};
 use crate::supervisor::survey::{SurveyAnswers, paths_of, written_root};
 
 /// Returns the folders of all sites: those that the sandbox closes to other sites' pools. `states`

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use howdah_config::Config;
 use howdah_sys::process;
+use howdah_sys::seccomp;
 
 use super::super::survey::paths_of;
 use super::*;
