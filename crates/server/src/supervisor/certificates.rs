@@ -6,28 +6,23 @@
 //! or is left out; without any pair the site is closed. So it is without authorities of clients.
 
 mod authority_ends;
+mod handing_over;
+mod local_authority;
 mod tls_files;
 
 use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use howdah_config::{CertificateSource, Config, SiteSettings};
+use howdah_config::{Config, SiteSettings};
 
 use self::authority_ends::AuthorityEnds;
 use self::tls_files::TlsFiles;
 pub(super) use self::tls_files::{kept_authorities, read_authorities, read_pairs};
 use super::Supervisor;
-use super::change::ChangeCause;
-use super::front_protocol::{self, ToFront};
-use super::generation::GenerationPhase;
-use super::generation_plan::GenerationPlan;
-use super::state;
+use super::front_protocol::ToFront;
 use crate::log::Level;
-use crate::tls::{LocalAuthority, PairText, TICKET_LIFETIME};
 
 /// The time between two looks.
 const LOOK: Duration = Duration::from_secs(1);
@@ -209,163 +204,6 @@ impl Supervisor {
         if let Err(error) = self.tell_serving(&message, None) {
             self.say(Level::Error, &format!("the front does not learn of it: {error}"));
         }
-    }
-
-    /// Gives session tickets another key, in every front that accepts connections.
-    ///
-    /// # Errors
-    /// The system has no random numbers, or no more descriptors.
-    pub(super) fn rotate_ticket_keys(&mut self, now: Instant) -> Result<(), String> {
-        self.ticket_keys_due = Some(now + TICKET_LIFETIME);
-        self.ticket_keys = self.ticket_keys.rotated()?;
-        let told = || -> std::io::Result<()> {
-            let memory = front_protocol::write_ticket_keys(&self.ticket_keys)?;
-            // A front of another program may not know the message.
-            let own = self.generations.iter().filter(|generation| generation.config.is_some());
-            for front in own.filter_map(|generation| generation.front.as_ref()) {
-                front.tell(&ToFront::TicketKeys, &[memory.try_clone()?])?;
-            }
-            Ok(())
-        };
-        told().map_err(|error| format!("a front does not get the new key: {error}"))
-    }
-
-    /// Replaces the content of a site's files in the front that serves, and for fronts to come. A
-    /// closed site is open then.
-    fn replace_files(&mut self, site: usize, files: TlsFiles) -> std::io::Result<()> {
-        let (pairs, authorities) = files.into_content();
-        if let Some(authorities) = authorities {
-            let memory = front_protocol::write_memory(&authorities)?;
-            let current = self.current.as_mut();
-            if let Some(place) =
-                current.and_then(|current| current.client_authorities.get_mut(site))
-            {
-                *place = Some(authorities);
-            }
-            let mut all = self.certificate_files.sites.iter_mut();
-            if let Some(files) = all.find(|files| files.site == site) {
-                files.ends = AuthorityEnds::from_now();
-            }
-            self.tell_serving(&ToFront::ClientAuthorities { site }, Some(&memory))?;
-        }
-        // Other certificates are not from files of the configuration.
-        if !pairs.is_empty() {
-            self.replace_certificates(site, pairs)?;
-        }
-        let current = self.current.as_mut();
-        let reason = current.and_then(|current| current.closed.get_mut(site)?.take());
-        match reason {
-            Some(_) => self.tell_serving(&ToFront::Closed { site, why: None }, None),
-            None => Ok(()),
-        }
-    }
-
-    /// Replaces the certificates of a site in the front that serves, and for fronts to come.
-    ///
-    /// # Errors
-    /// The front cannot be told: its channel is closed, or the system has no descriptors.
-    pub(super) fn replace_certificates(
-        &mut self,
-        site: usize,
-        pairs: Vec<PairText>,
-    ) -> std::io::Result<()> {
-        let memory = front_protocol::write_pairs(&pairs)?;
-        if let Some(current) = &mut self.current
-            && let Some(place) = Arc::make_mut(&mut current.certificates).get_mut(site)
-        {
-            *place = pairs;
-        }
-        self.tell_serving(&ToFront::Certificates { site }, Some(&memory))
-    }
-
-    /// Puts one certificate of a site in the place of the one of the same name, or adds it, in the
-    /// front that serves, and for fronts to come.
-    ///
-    /// # Errors
-    /// The front cannot be told: its channel is closed, or the system has no descriptors.
-    pub(super) fn put_certificate(&mut self, site: usize, pair: PairText) -> std::io::Result<()> {
-        let memory = front_protocol::write_pairs(std::slice::from_ref(&pair))?;
-        if let Some(current) = &mut self.current
-            && let Some(place) = Arc::make_mut(&mut current.certificates).get_mut(site)
-        {
-            let is_same = |one: &&mut PairText| one.certificate_name == pair.certificate_name;
-            match place.iter_mut().find(is_same) {
-                Some(former) => *former = pair,
-                None => place.push(pair),
-            }
-        }
-        self.tell_serving(&ToFront::OneCertificate { site }, Some(&memory))
-    }
-
-    /// Sends a message, with a memory file where it has one, to the front that serves.
-    ///
-    /// # Errors
-    /// The memory file cannot be made, or the channel to the front is closed.
-    pub(super) fn tell_serving(
-        &self,
-        message: &ToFront,
-        memory: Option<&OwnedFd>,
-    ) -> std::io::Result<()> {
-        let serving = |phase| phase == GenerationPhase::Serving;
-        let fronts = self.generations.iter().filter(|generation| serving(generation.phase));
-        for front in fronts.filter_map(|generation| generation.front.as_ref()) {
-            let memory = memory.map(OwnedFd::try_clone).transpose()?;
-            front.tell(message, memory.as_slice())?;
-        }
-        Ok(())
-    }
-}
-
-impl Supervisor {
-    /// Makes the certificates of the local authority, where sites want them. Where that fails at
-    /// the start, these sites are closed and the others served.
-    ///
-    /// # Errors
-    /// The authority's files cannot be read or made, and there is no other site.
-    pub(super) fn certify(
-        &self,
-        generation_plan: &mut GenerationPlan,
-        cause: ChangeCause,
-    ) -> Result<(), String> {
-        let config = Arc::clone(&generation_plan.config);
-        let sites = || config.sites.iter().enumerate();
-        let (internal, others): (Vec<_>, Vec<_>) =
-            sites().partition(|(_, site)| site.tls.source == CertificateSource::Internal);
-        if internal.is_empty() {
-            return Ok(());
-        }
-        let made = self.server_authority(&config).and_then(|authority| {
-            let pairs = internal.iter().map(|(_, site)| authority.certify(&config, site));
-            Ok((authority.advice(), pairs.collect::<Result<Vec<PairText>, String>>()?))
-        });
-        match made {
-            Ok((advice, pairs)) => {
-                let all = Arc::make_mut(&mut generation_plan.certificates);
-                for ((number, _), pair) in internal.iter().zip(pairs) {
-                    all[*number] = vec![pair];
-                }
-                generation_plan.notices.push(advice);
-            }
-            Err(why) => {
-                let is_open = |(number, _): &(usize, _)| generation_plan.closed[*number].is_none();
-                if cause != ChangeCause::Start || !others.iter().any(is_open) {
-                    return Err(why);
-                }
-                for (number, site) in internal {
-                    let name = &site.name;
-                    generation_plan.warnings.push(format!("site {name} is closed: {why}"));
-                    generation_plan.closed[number] = Some(why.clone());
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn server_authority(&self, config: &Config) -> Result<LocalAuthority, String> {
-        let path = self.environment.server_state(config)?.join("authority");
-        let folder = state::own_folder(&path, &self.environment.identity)
-            .map_err(|(path, error)| LocalAuthority::failure(&path, &error))?;
-        LocalAuthority::open(&path, folder.as_fd())
     }
 }
 
