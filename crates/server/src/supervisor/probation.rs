@@ -4,18 +4,19 @@
 //! Until the probation is over, the former generation keeps the zygotes that stand by in it. PHP
 //! has started there with the former php.ini.
 
+mod fallback;
 mod judgement;
 
 use std::time::{Duration, Instant};
 
+use self::fallback::FallbackGeneration;
 pub(super) use self::judgement::FormerAnswers;
 use self::judgement::{LEAST_RESPONSES, failure, is_patience_over};
 use super::Supervisor;
-use super::change::{ChangeCause, WantedPlan};
+use super::change::ChangeCause;
 use super::generation::{Generation, GenerationPhase};
 use super::generation_plan::GenerationPlan;
 use super::held_releases::HeldRelease;
-use super::service_manager::ServiceEvent;
 use crate::log::Level;
 use crate::observe::SiteErrors;
 
@@ -44,18 +45,6 @@ pub(super) struct Probation {
     /// The responses of generations that the probation has left: a front that died, or one that
     /// another release has replaced.
     left: Vec<SiteErrors>,
-}
-
-/// The generation that serves again if the probation fails.
-#[derive(Debug)]
-pub(super) struct FallbackGeneration {
-    /// Its number.
-    number: u64,
-    plan: GenerationPlan,
-    /// The releases that were served, where there are new ones.
-    held: Vec<HeldRelease>,
-    /// The last responses of its sites.
-    answers: Vec<SiteErrors>,
 }
 
 impl Probation {
@@ -96,19 +85,6 @@ impl Probation {
         let is_enough =
             now >= self.until || !self.is_reload && self.fallback.held.iter().all(has_answered);
         is_enough && self.failure(1, judged).is_none()
-    }
-}
-
-impl FallbackGeneration {
-    /// Notes the releases that are on probation. One that has not passed its own is nothing to
-    /// return to.
-    fn note_releases(&mut self, new: Vec<HeldRelease>) {
-        for release in new {
-            match self.held.iter_mut().find(|held| held.site == release.site) {
-                Some(held) => held.refused = release.refused,
-                None => self.held.push(release),
-            }
-        }
     }
 }
 
@@ -203,20 +179,6 @@ impl Supervisor {
         Some(probation.judged(present.unwrap_or_default()))
     }
 
-    /// The generation that serves; `None` if this program has not started it.
-    fn fallback(&self) -> Option<FallbackGeneration> {
-        let serves = |one: &&Generation| one.phase == GenerationPhase::Serving;
-        let serving = self.generations.iter().find(serves)?;
-        let present = serving.counters.as_ref()?.server_errors();
-        let answers = self.former_answers.lately(serving.number, present);
-        Some(FallbackGeneration {
-            number: serving.number,
-            plan: self.current.clone()?,
-            held: Vec::new(),
-            answers: answers.into_iter().map(SiteErrors::without_patience).collect(),
-        })
-    }
-
     /// The time of the next look at the responses of the generation that serves; `None` where no
     /// reload has a probation.
     pub(super) fn former_answers_due(&self) -> Option<Instant> {
@@ -289,51 +251,6 @@ impl Supervisor {
             }
             None => {}
         }
-    }
-
-    /// Lets the former configuration serve again.
-    fn roll_back(&mut self, why: &str) {
-        let Some(Probation { number, mut fallback, is_reload, .. }) = self.probation.take() else {
-            return;
-        };
-        let former = fallback.number;
-        let what = match is_reload {
-            true => format!(
-                "generation {number} is rolled back to generation {former}: {why}; the \
-                 configuration files are as they are: correct them, and reload again"
-            ),
-            false => format!("generation {number} is rolled back to generation {former}: {why}"),
-        };
-        self.say(Level::Error, &what);
-        self.tell_manager(ServiceEvent::Status, &what);
-        fallback.held.iter_mut().for_each(|one| why.clone_into(&mut one.why));
-        let held = self.held_after_return(&mut fallback);
-        if !held.is_empty() {
-            self.rolled_back = Some(what);
-            let mut wanted = WantedPlan::again(&fallback.plan);
-            wanted.hold(held);
-            wanted.spares_of = Some(former);
-            return self.begin_held(wanted);
-        }
-        let former = self.generation(fallback.number);
-        let spares = former.map(Generation::take_spares).unwrap_or_default();
-        self.end_probation();
-        self.rolled_back = Some(what);
-        self.roll_back_to = Some(fallback.plan);
-        self.begin_with(ChangeCause::RollBack, spares);
-    }
-
-    /// The releases that the former configuration must not serve: those that have failed with the
-    /// one on probation, and those that have come meanwhile and are not served.
-    fn held_after_return(&self, fallback: &mut FallbackGeneration) -> Vec<HeldRelease> {
-        let mut held = std::mem::take(&mut fallback.held);
-        let present = self.current.iter().flat_map(|current| &current.held);
-        let is_new = |one: &&HeldRelease| {
-            held.iter().all(|new| new.site != one.site) && !fallback.plan.held.contains(one)
-        };
-        let others: Vec<HeldRelease> = present.filter(is_new).cloned().collect();
-        held.extend(others);
-        held
     }
 
     /// Describes the probation, or how it ended, for `howdah status`. `None`: there was no
