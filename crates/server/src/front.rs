@@ -4,6 +4,7 @@
 mod challenges;
 mod clock;
 mod control;
+mod crews;
 mod demands;
 mod keys;
 pub(crate) mod lanes;
@@ -17,11 +18,11 @@ mod renewals;
 mod retirement;
 mod scaling;
 mod shared;
+mod site_pools;
 mod site_reasons;
 mod thread;
 mod workspace;
 
-use std::cell::{Cell, RefCell};
 use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -32,21 +33,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use howdah_config::{
-    AccessFormat, Config, FRONT_USER, ListenAddress, LogFormat, PoolMode, RootTemplate,
-};
-use howdah_files::{CompressedCache, DirectiveCache, DirectiveFlaw, FileStore, SiteFolders};
+use howdah_config::{Config, FRONT_USER, ListenAddress, RootTemplate};
+use howdah_files::{CompressedCache, DirectiveCache, DirectiveFlaw, SiteFolders};
 use howdah_htaccess::modules::auth::password;
-use howdah_php::{MemoryRecord, MemoryWatch, Pool, PoolLimits};
 use howdah_site::{Site, Sites};
-use howdah_sys::credentials::Identity;
-use howdah_sys::memory::SharedNumbers;
 use howdah_sys::open::{self, Lookup};
+use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::{Notify, mpsc, watch};
 
 use self::challenges::Challenges;
 pub(crate) use self::clock::WallTime;
 use self::control::Control;
+use self::crews::{evaluators, readers};
 pub(crate) use self::demands::Demands;
 pub(crate) use self::media_types::use_media_types;
 use self::open_file_limits::OpenFileLimits;
@@ -55,14 +53,14 @@ use self::renewals::Renewals;
 use self::retirement::PoolRetirement;
 pub(crate) use self::retirement::{ArrivingRequest, time_before_end};
 pub(crate) use self::shared::{FrontShared, FrontStage};
+use self::site_pools::{SitePools, keep_measurements, site_pools};
 pub(crate) use self::site_reasons::ReasonTopic;
 use self::site_reasons::SiteReasons;
 pub(crate) use self::thread::{FrontThread, look_for_responses};
 pub(crate) use self::workspace::Workspace;
 use crate::admin;
 use crate::body::{Storage, StorageLimits, StorageRefusal};
-use crate::crew::{Crew, QueueBounds};
-use crate::descriptor_needs::{DescriptorNeeds, LEAST_EVALUATORS};
+use crate::descriptor_needs::DescriptorNeeds;
 use crate::host::Passwords;
 use crate::log::{self, ErrorLog, Level, LogWriter, SiteLogs};
 use crate::net::{AcceptErrors, AcceptedConnection, Clients, Listener};
@@ -73,8 +71,8 @@ use crate::pipeline;
 use crate::quic::PacketExchange;
 use crate::respond::UpstreamNames;
 use crate::status::ServerFacts;
-use crate::supervisor::front_protocol::{FromFront, FrontStart, PoolChannel};
-use crate::tls::{TlsPolicy, UpstreamSettings};
+use crate::supervisor::front_protocol::{FromFront, FrontStart};
+use crate::tls::{TlsPolicy, TlsStart, UpstreamSettings};
 
 /// Runs the front until it has drained. Called in a fresh process without privileges, threads or
 /// event loop.
@@ -108,6 +106,7 @@ fn log_threads(start: &FrontStart) -> io::Result<(Arc<ErrorLog>, SiteLogs<LogWri
     Ok((log, access))
 }
 
+/// Makes what all threads share, starts the threads, and serves until the front has drained.
 fn serve(
     start: FrontStart,
     log: Arc<ErrorLog>,
@@ -131,11 +130,7 @@ fn serve(
         ..
     } = start;
     let upstream_tls = tls.upstreams.clone();
-    let mut tls =
-        TlsPolicy::of(&config, &tls, &ports(&config, &listeners)).map_err(io::Error::other)?;
-    if let Some(tls) = &mut tls {
-        tls.demands = Demands::start(&config, &channel)?;
-    }
+    let tls = tls_policy(&config, &tls, &listeners, &channel)?;
     let (pools, users) = site_pools(&config, &pool_channels, threads)?;
     keep_measurements(&pools, &worker_memory);
     warn_of_unreadable_roots(&config, &log);
@@ -159,16 +154,7 @@ fn serve(
     let own_inbox = receivers.remove(0);
     let others = start_others(&shared, &listeners, receivers, &stage)?;
     let channel = Rc::new(channel);
-    let control = Control {
-        channel: channel.clone(),
-        pools,
-        shared,
-        questions,
-        stages,
-        starts: RefCell::default(),
-        told: Cell::new(false),
-        is_late: Cell::new(false),
-    };
+    let control = Control::new(channel.clone(), pools, shared, questions, stages);
     let run = thread::run(control.shared.clone(), 0, listeners, own_inbox, stage, || {
         Rc::new(control).run(pool_channels)
     });
@@ -209,6 +195,21 @@ fn start_others(
     Ok(others)
 }
 
+/// Makes the settings of TLS of every site. `None`: no site has a certificate.
+fn tls_policy(
+    config: &Config,
+    start: &TlsStart,
+    listeners: &[Listener],
+    channel: &SeqPacket,
+) -> io::Result<Option<TlsPolicy>> {
+    let policy = TlsPolicy::of(config, start, &ports(config, listeners));
+    let mut policy = policy.map_err(io::Error::other)?;
+    if let Some(policy) = &mut policy {
+        policy.demands = Demands::start(config, channel)?;
+    }
+    Ok(policy)
+}
+
 /// Returns the actual port of each listener of the configuration; `None` for a Unix socket.
 fn ports(config: &Config, listeners: &[Listener]) -> Vec<Option<u16>> {
     let mut ports = vec![None; config.listen.len()];
@@ -222,53 +223,8 @@ fn ports(config: &Config, listeners: &[Listener]) -> Vec<Option<u16>> {
     ports
 }
 
-/// By site: the pool, and the user that the pool runs as where that is not the front's.
-type SitePools = (Vec<Option<Arc<Pool>>>, Vec<Option<Arc<Identity>>>);
-
 /// Connections that other threads accepted for one thread.
 type Inbox = mpsc::UnboundedReceiver<AcceptedConnection>;
-
-/// Makes the pools of the sites that have one, and watches the memory where a pool needs that.
-fn site_pools(config: &Config, channels: &[PoolChannel], threads: usize) -> io::Result<SitePools> {
-    let mut pools: Vec<Option<Arc<Pool>>> = vec![None; config.sites.len()];
-    let mut users = vec![None; config.sites.len()];
-    let memory = Arc::new(MemoryWatch::default());
-    let mut modes = config.sites.iter().filter_map(|site| site.php.as_ref()).map(|php| php.mode);
-    if modes.any(|mode| mode == PoolMode::Auto) {
-        memory::follow(&memory)?;
-    }
-    for channel in channels {
-        users[channel.site].clone_from(&channel.user);
-        let Some(php) = &config.sites[channel.site].php else {
-            continue;
-        };
-        let format = config.log.format_of(&config.sites[channel.site]);
-        let logs_cpu =
-            matches!(format, AccessFormat::Json) || format.own().is_some_and(LogFormat::tells_cpu);
-        let limits = PoolLimits {
-            workers: php.worker_count(processors()),
-            scaling: scaling::of(php, processors()),
-            queue: php.queue,
-            queue_timeout: php.queue_timeout,
-            request_timeout: php.request_timeout,
-            request_terminate_timeout: php.longest_request(),
-            slow_after: php.slow_after(),
-            meters_processor: php.status_path.is_some() || logs_cpu,
-        };
-        let limits = (limits, lanes::of(php, processors()));
-        pools[channel.site] =
-            Some(Pool::new(channel.name.clone(), limits, threads, memory.clone()));
-    }
-    Ok((pools, users))
-}
-
-/// Makes the pools keep what they measure of their workers' memory for the next front.
-fn keep_measurements(pools: &[Option<Arc<Pool>>], numbers: &Arc<SharedNumbers>) {
-    for (site, pool) in pools.iter().enumerate() {
-        let record = || MemoryRecord::new(Arc::clone(numbers), site);
-        pool.iter().for_each(|pool| pool.remember(record()));
-    }
-}
 
 /// Makes the state that all threads share, and the inbox of each thread.
 fn share(
@@ -334,66 +290,6 @@ fn share(
     };
     Ok((Arc::new(shared), receivers))
 }
-
-/// Starts the threads that evaluate costly directives, at least two: one site never has all of
-/// them.
-fn evaluators(directives: Arc<DirectiveCache>) -> io::Result<Crew<FileStore>> {
-    let threads = processors().div_ceil(2).max(LEAST_EVALUATORS);
-    let bounds = QueueBounds {
-        site: MOST_EVALUATIONS,
-        client: MOST_EVALUATIONS_OF_CLIENT,
-        at_a_time: threads - 1,
-    };
-    // These stores send no file.
-    let limits = howdah_files::StoreLimits {
-        entries: 2048,
-        descriptors: 16,
-        memory: 1 << 20,
-        folders: 1024,
-        roots: 64,
-        ..howdah_files::StoreLimits::default()
-    };
-    let store = move || FileStore::with_directives(limits, Arc::clone(&directives));
-    Crew::start_each("directives", threads, bounds, store, || {
-        // With the priority of the event loops they would only be slower neighbours.
-        let _ = howdah_sys::schedule::yield_to_other_threads();
-    })
-}
-
-/// Starts the threads that ask the disk where an event loop would have to wait for it. One site
-/// never has all of them.
-fn readers(directives: Arc<DirectiveCache>) -> io::Result<Crew<FileStore>> {
-    let bounds = QueueBounds {
-        site: MOST_READERS,
-        client: MOST_READERS,
-        at_a_time: READERS / 2,
-    };
-    // These stores know nothing for longer than a second, since what they know is not asked of the
-    // disk.
-    let limits = howdah_files::StoreLimits {
-        entries: 64,
-        descriptors: 4,
-        memory: 256 << 10,
-        folders: 0,
-        passing_folders: 64,
-        roots: 16,
-        ..howdah_files::StoreLimits::default()
-    };
-    let store = move || FileStore::with_directives(limits, Arc::clone(&directives));
-    Crew::start("files", READERS, bounds, store)
-}
-
-/// Threads that wait for the disk. A disk serves several questions at a time faster than one after
-/// the other.
-const READERS: usize = 8;
-
-/// The requests that may wait for the disk at one site. Further ones get 503.
-const MOST_READERS: usize = 4096;
-
-/// The requests with costly directives that may wait at one site. Further ones get 503.
-const MOST_EVALUATIONS: usize = 256;
-/// The requests of one client among them. Further ones get 503.
-const MOST_EVALUATIONS_OF_CLIENT: usize = 64;
 
 /// Returns the storage for content that does not fit into memory.
 fn storage(config: &Arc<Config>, log: &Arc<ErrorLog>, open_files: OpenFileLimits) -> Storage {

@@ -32,16 +32,16 @@ pub(super) struct Control {
     pub(super) questions: ControlQuestions,
     pub(super) stages: watch::Sender<FrontStage>,
     /// By channel.
-    pub(super) starts: RefCell<Vec<PoolStart>>,
+    starts: RefCell<Vec<PoolStart>>,
     /// Whether the supervisor was told that the pools are complete.
-    pub(super) told: Cell<bool>,
+    told: Cell<bool>,
     /// [`PATIENCE`] is over.
-    pub(super) is_late: Cell<bool>,
+    is_late: Cell<bool>,
 }
 
 /// The start of a pool.
 #[derive(Debug, Default)]
-pub(super) struct PoolStart {
+struct PoolStart {
     name: String,
     facts: PoolFacts,
     /// The first workers have started, or nobody waits for them.
@@ -49,6 +49,25 @@ pub(super) struct PoolStart {
 }
 
 impl Control {
+    pub(super) fn new(
+        channel: Rc<SeqPacket>,
+        pools: Vec<Option<Arc<Pool>>>,
+        shared: Arc<FrontShared>,
+        questions: ControlQuestions,
+        stages: watch::Sender<FrontStage>,
+    ) -> Control {
+        Control {
+            channel,
+            pools,
+            shared,
+            questions,
+            stages,
+            starts: RefCell::default(),
+            told: Cell::new(false),
+            is_late: Cell::new(false),
+        }
+    }
+
     /// Follows the supervisor and the zygotes until the front ends.
     pub(super) async fn run(self: Rc<Self>, channels: Vec<PoolChannel>) {
         for id in self.shared.challenges.numbers() {
