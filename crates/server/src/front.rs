@@ -68,6 +68,8 @@ use crate::net::{AcceptErrors, AcceptedConnection, Clients, Listener};
 use crate::observe::Ledger;
 use crate::observe::{FrontCounters, LoggedMessages};
 use crate::pipeline;
+#[cfg(test)]
+use crate::protocols;
 use crate::quic::PacketExchange;
 use crate::respond::UpstreamNames;
 use crate::status::ServerFacts;
@@ -372,7 +374,8 @@ pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<FrontThread>> {
     let pools = (vec![None; config.sites.len()], vec![None; config.sites.len()]);
     let log = Arc::new(ErrorLog::new(crate::log::LogTarget::stderr()?, Level::Error));
     let pulse = Arc::new(Pulse::new(1)?);
-    let counters = Arc::new(FrontCounters::new(1, vec![Default::default(); config.sites.len()])?);
+    let sites = vec![Default::default(); config.sites.len()];
+    let counters = Arc::new(FrontCounters::new(1, sites, protocols::counted_limits())?);
     let facts = ServerFacts {
         supervisor: std::process::id(),
         began: std::time::SystemTime::now(),

@@ -8,6 +8,7 @@
 //! stream       a request's stream, served by `streams`
 //! sink         the response's content (body::Sink)
 //! settings     the limits of a connection
+//! counted_limits  those that are counted when a client meets one
 //! shared       the state that the streams of a connection share
 //! outbox       content that the crate holds, and whose turn it is
 //! ```
@@ -16,6 +17,7 @@
 //! `outbox` and `wire`, and for requests by `connection_window`.
 
 mod connection;
+mod counted_limits;
 mod outbox;
 mod settings;
 mod shared;
@@ -25,3 +27,6 @@ mod tasks;
 mod wire;
 
 pub(crate) use self::connection::{run, serve};
+pub(crate) use self::counted_limits::COUNTED_LIMITS;
+#[cfg(test)]
+pub(crate) use self::counted_limits::LIBRARY;

@@ -26,3 +26,18 @@ mod transport;
 mod write_turns;
 
 pub(crate) use self::connection::run;
+use crate::observe::ProtocolLimit;
+
+/// The limits that are counted when a client meets one, by their keys in `[http3]`, or in
+/// `[limits]`. Beyond them a connection ends, with these exceptions: a request is refused beyond
+/// `client_memory`, a response ends beyond `send_timeout`, and QUIC counts `retry_from` and
+/// `handshakes` by packet.
+pub(crate) const COUNTED_LIMITS: &[ProtocolLimit] = &[
+    ("http3", "resets"),
+    ("http3", "control_bytes"),
+    ("http3", "header_list"),
+    ("http3", "send_timeout"),
+    ("http3", "client_memory"),
+    ("http3", "retry_from"),
+    ("http3", "handshakes"),
+];

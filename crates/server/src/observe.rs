@@ -20,5 +20,5 @@ pub(crate) use self::culprit::{Culprit, Excuse};
 pub(crate) use self::directive_messages::{DirectiveMessage, LoggedMessages};
 pub(crate) use self::histogram::Histogram;
 pub(crate) use self::phase::Phase;
-pub(crate) use self::protocol_limits::{LIBRARY, LimitCounts};
+pub(crate) use self::protocol_limits::{LimitCounts, ProtocolLimit};
 pub(crate) use self::request_error::{ErrorContext, RequestError, RespondError};

@@ -2,7 +2,7 @@
 //!
 //! Transports, TLS and QUIC name no protocol. They ask here for the names to offer, and hand over
 //! each connection that is ready. A further protocol is named in this file, and has a folder of its
-//! own beside `h1`, `h2` and `h3`. Limits that are counted are in `observe::protocol_limits`.
+//! own beside `h1`, `h2` and `h3`, which lists the limits that are counted.
 
 use std::rc::Rc;
 
@@ -11,6 +11,7 @@ use howdah_http::h2::PREFACE;
 
 use crate::front::FrontThread;
 use crate::net::{EncryptedTransport, Peer, TimedTransport, Transport};
+use crate::observe::ProtocolLimit;
 use crate::{h1, h2, h3};
 
 /// HTTP/2 in ALPN.
@@ -31,6 +32,11 @@ pub(crate) fn on_tls(config: &Config) -> Vec<Vec<u8>> {
     let spoken = [HTTP2, HTTP1, HTTP10].into_iter();
     let spoken = spoken.filter(|protocol| config.http2.enabled || *protocol != HTTP2);
     spoken.map(<[u8]>::to_vec).collect()
+}
+
+/// Returns the limits of all protocols that are counted when a client meets one.
+pub(crate) fn counted_limits() -> Vec<ProtocolLimit> {
+    [h2::COUNTED_LIMITS, h3::COUNTED_LIMITS].concat()
 }
 
 /// Serves a connection without encryption to its end.
@@ -89,4 +95,21 @@ pub(crate) fn serve_after_preface<T: Transport>(
     received: Vec<u8>,
 ) -> impl Future<Output = ()> {
     h2::serve(thread, timed, peer, received)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_limit_is_a_key_of_the_configuration() {
+        let reference = include_str!("../../../docs/config.md");
+        for (protocol, key) in counted_limits().into_iter().filter(|(_, key)| *key != h2::LIBRARY) {
+            let is_general = ["send_timeout", "client_memory"].contains(&key);
+            let table = if is_general { "limits" } else { protocol };
+            let (_, behind) = reference.split_once(&format!("## `[{table}]`\n")).expect(table);
+            let keys = behind.split("\n## ").next().unwrap_or_default();
+            assert!(keys.contains(&format!("### `{key}`\n")), "{table} {key}");
+        }
+    }
 }

@@ -20,6 +20,7 @@ use ::h2::server::SendResponse;
 use ::h2::{Reason, RecvStream};
 use howdah_http::h2::{ExceededLimit, Refusals};
 
+use super::counted_limits::LIBRARY;
 use super::outbox::OutboxChunk;
 use super::settings::{builder, limits};
 use super::shared::H2Shared;
@@ -27,7 +28,6 @@ use super::tasks::{self, RequestJob};
 use super::wire::{H2Wire, H2WireEnd, LINGER};
 use crate::front::FrontThread;
 use crate::net::{ConnectionError, DeadlineWatch, Peer, TimedTransport, Transport, task_waker};
-use crate::observe::LIBRARY;
 use crate::streams::TOO_MUCH;
 
 /// Requests that were refused because the client has too many open, and whose refusals it does not

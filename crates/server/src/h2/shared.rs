@@ -7,11 +7,11 @@ use std::task::Waker;
 
 use howdah_http::h2::ExceededLimit;
 
+use super::counted_limits::LIBRARY;
 use super::outbox::H2Outbox;
 use crate::front::FrontThread;
 use crate::log::Level;
 use crate::net::Peer;
-use crate::observe::LIBRARY;
 use crate::streams::{OpenRequests, PriorityUpdates};
 
 /// The state that the streams of a connection share.

@@ -24,7 +24,7 @@ pub(crate) use self::site_errors::SiteErrors;
 pub(crate) use self::totals::{SiteTotals, Totals};
 use super::access_log::RequestRecord;
 use super::culprit::Excuse;
-use super::protocol_limits::{self, PROTOCOL_LIMITS};
+use super::protocol_limits::{self, ProtocolLimit};
 
 /// Words of a site: see the constants below.
 pub(crate) const SITE_WORDS: usize = 648;
@@ -54,12 +54,12 @@ const EXCUSED_BY_UPSTREAMS: usize = EXCUSED_BY_SCRIPTS + 1;
 const UPSTREAM_ANSWERS: usize = EXCUSED_BY_UPSTREAMS + 1;
 const _: () = assert!(UPSTREAM_ANSWERS < SITE_WORDS);
 
-/// Words of a thread before those of its sites.
-const THREAD_WORDS: usize = 24;
+/// The words of a thread before those of its sites.
 const CONNECTIONS: usize = 0;
-/// The limits of protocols that clients have met.
+/// The limits of protocols that clients have met. They are the last ones.
 const LIMITS: usize = CONNECTIONS + 1;
-const _: () = assert!(LIMITS + PROTOCOL_LIMITS.len() <= THREAD_WORDS);
+/// The words of a cache line. The words of a site begin with one.
+const LINE: usize = 8;
 
 /// The name of what belongs to no site, or to no lane.
 pub(crate) const NO_SITE: &str = "-";
@@ -76,12 +76,16 @@ pub(crate) struct FrontCounters {
     places: HashMap<String, usize>,
     /// By site: the places of its lanes among the names.
     lanes: Vec<Range<usize>>,
+    /// The limits of protocols that are counted.
+    limits: Arc<[ProtocolLimit]>,
 }
 
 /// The counters of one thread of the front.
 #[derive(Debug)]
 pub(crate) struct ThreadCounters {
     server: Counters,
+    /// The limits of protocols that are counted.
+    limits: Arc<[ProtocolLimit]>,
     /// By site. The last ones are for requests of no site.
     sites: Box<[Counters]>,
     /// By site, those of its pool.
@@ -115,14 +119,15 @@ impl CountedFigures {
 }
 
 impl FrontCounters {
-    /// Makes the counters for that number of threads and these sites, each with the names of its
-    /// lanes.
+    /// Makes the counters for that number of threads, these sites, each with the names of its
+    /// lanes, and these limits of protocols.
     ///
     /// # Errors
     /// The error of a system call.
     pub(crate) fn new(
         threads: usize,
         sites: Vec<(String, Vec<&str>)>,
+        limits: Vec<ProtocolLimit>,
     ) -> io::Result<FrontCounters> {
         let mut names: Vec<_> = sites.iter().map(|(name, _)| name.clone()).collect();
         names.push(NO_SITE.to_owned());
@@ -132,17 +137,25 @@ impl FrontCounters {
             names.extend(own.iter().map(|lane| lane_key(site, lane)));
             lanes.push(first..names.len());
         }
-        let words = THREAD_WORDS + names.len() * SITE_WORDS;
+        let words = own_words(&limits) + names.len() * SITE_WORDS;
         let numbers = Arc::new(SharedNumbers::new(threads * words)?);
         let places = names.iter().cloned().zip(0..).collect();
-        Ok(FrontCounters { numbers, threads, names, places, lanes })
+        let limits = limits.into();
+        Ok(FrontCounters {
+            numbers,
+            threads,
+            names,
+            places,
+            lanes,
+            limits,
+        })
     }
 
     /// Returns the counters of a thread. Only that thread may count with them.
     pub(crate) fn thread(&self, thread: usize) -> ThreadCounters {
         let first = thread * self.thread_words();
         let at = |word| Counters::new(Arc::clone(&self.numbers), word);
-        let word = |place| first + THREAD_WORDS + place * SITE_WORDS;
+        let word = |place| first + own_words(&self.limits) + place * SITE_WORDS;
         let pool = |place| at(word(place) + POOL);
         let pools = self.lanes.iter().enumerate().map(|(site, lanes)| PoolCounters {
             all: pool(site),
@@ -151,6 +164,7 @@ impl FrontCounters {
         });
         ThreadCounters {
             server: at(first),
+            limits: Arc::clone(&self.limits),
             sites: (0..=self.lanes.len()).map(|site| at(word(site))).collect(),
             pools: pools.collect(),
         }
@@ -165,7 +179,7 @@ impl FrontCounters {
     }
 
     fn thread_words(&self) -> usize {
-        THREAD_WORDS + self.names.len() * SITE_WORDS
+        own_words(&self.limits) + self.names.len() * SITE_WORDS
     }
 
     /// Adds all numbers to `totals`.
@@ -173,8 +187,8 @@ impl FrontCounters {
         for first in (0..self.threads).map(|thread| thread * self.thread_words()) {
             let connections = self.numbers.load(first + CONNECTIONS);
             totals.connections = totals.connections.saturating_add(connections);
-            for place in 0..PROTOCOL_LIMITS.len() {
-                totals.limits.add(place, self.numbers.load(first + LIMITS + place));
+            for (word, limit) in (first + LIMITS..).zip(self.limits.iter()) {
+                totals.limits.add(*limit, self.numbers.load(word));
             }
         }
         for (place, name) in self.names.iter().enumerate() {
@@ -192,7 +206,8 @@ impl FrontCounters {
     /// Adds the numbers at a place among the names to `sums`.
     fn add_place(&self, place: usize, sums: &mut [u64]) {
         for thread in 0..self.threads {
-            let first = thread * self.thread_words() + THREAD_WORDS + place * SITE_WORDS;
+            let thread = thread * self.thread_words() + own_words(&self.limits);
+            let first = thread + place * SITE_WORDS;
             for (word, sum) in sums.iter_mut().enumerate() {
                 *sum = sum.saturating_add(self.numbers.load(first + word));
             }
@@ -225,9 +240,9 @@ impl ThreadCounters {
         self.server.add(CONNECTIONS, 1);
     }
 
-    /// Counts that a client has met a limit of a protocol, which has this key.
+    /// Counts that a client has met the limit with this key, one that the protocol has named.
     pub(crate) fn count_limit(&self, protocol: &str, key: &str) {
-        let place = protocol_limits::place((protocol, key));
+        let place = protocol_limits::place(&self.limits, (protocol, key));
         debug_assert!(place.is_some(), "{protocol} {key}");
         place.iter().for_each(|place| self.server.add(LIMITS + place, 1));
     }
@@ -253,6 +268,11 @@ impl ThreadCounters {
     pub(crate) fn pool(&self, site: usize) -> &PoolCounters {
         &self.pools[site]
     }
+}
+
+/// Returns the words of a thread before those of its sites.
+fn own_words(limits: &[ProtocolLimit]) -> usize {
+    (LIMITS + limits.len()).next_multiple_of(LINE)
 }
 
 /// Returns the word of the responses with this excuse.
@@ -285,7 +305,7 @@ mod tests {
 
     fn front(sites: &[&str]) -> Arc<FrontCounters> {
         let sites = sites.iter().map(|&site| (site.to_owned(), Vec::new())).collect();
-        Arc::new(FrontCounters::new(2, sites).unwrap())
+        Arc::new(FrontCounters::new(2, sites, vec![("one", "pings"), ("two", "pings")]).unwrap())
     }
 
     #[test]
@@ -297,8 +317,8 @@ mod tests {
         first.thread(1).count(Some(1), ended(Status::NOT_FOUND, 5));
         first.thread(1).count(None, ended(Status::BAD_REQUEST, 1));
         first.thread(1).count_connection();
-        first.thread(0).count_limit("http2", "pings");
-        first.thread(1).count_limit("http2", "pings");
+        first.thread(0).count_limit("two", "pings");
+        first.thread(1).count_limit("two", "pings");
         ledger.add(Arc::clone(&second));
         let before = ledger.totals();
         ledger.fold(|front| Arc::ptr_eq(front, &first));
@@ -308,7 +328,8 @@ mod tests {
         let totals = ledger.totals();
         let blog = totals.site("blog");
         assert_eq!((blog.requests(), blog.bytes(), totals.connections), (3, 22, 1));
-        assert_eq!(totals.limits.by_name()["http2"]["pings"], 2);
+        let limits = totals.limits.by_name();
+        assert_eq!((limits["one"]["pings"], limits["two"]["pings"]), (0, 2));
         assert_eq!(blog.codes().collect::<Vec<_>>(), [(200, 2), (404, 1)]);
         assert_eq!(totals.site(NO_SITE).codes().collect::<Vec<_>>(), [(400, 1)]);
         assert_eq!((totals.site("shop").requests(), totals.site("none").requests()), (0, 0));
@@ -330,7 +351,7 @@ mod tests {
         let mut decoded = Totals::default();
         decoded.decode("shop", &totals.encode("shop"));
         decoded.decode(NO_SITE, "nonsense,1:x,999999:1,:");
-        assert_eq!(decoded, totals);
+        assert_eq!(decoded.sites, totals.sites);
     }
 
     #[test]

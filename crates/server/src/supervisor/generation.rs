@@ -33,6 +33,7 @@ use crate::front::pulse::Pulse;
 use crate::front::{lanes, processors};
 use crate::log::{ErrorLog, LogTarget, SiteLogs};
 use crate::observe::{FrontCounters, Ledger};
+use crate::protocols;
 use crate::status::ServerFacts;
 use crate::tls::{TicketKeys, TlsStart};
 
@@ -223,7 +224,8 @@ impl Generation {
             let lanes = site.php.iter().flat_map(lanes::names);
             (site.name.clone(), lanes.collect())
         });
-        let counters = Arc::new(FrontCounters::new(threads, names.collect())?);
+        let limits = protocols::counted_limits();
+        let counters = Arc::new(FrontCounters::new(threads, names.collect(), limits)?);
         ledger.add(Arc::clone(&counters));
         self.counters = Some(Arc::clone(&counters));
         let worker_memory = worker_memory::numbers(config.sites.len(), measured)?;

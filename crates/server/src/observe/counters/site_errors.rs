@@ -98,7 +98,7 @@ mod tests {
     }
 
     fn front() -> FrontCounters {
-        FrontCounters::new(1, vec![("shop".to_owned(), Vec::new())]).unwrap()
+        FrontCounters::new(1, vec![("shop".to_owned(), Vec::new())], Vec::new()).unwrap()
     }
 
     /// Responses, those made by scripts and upstreams, and errors, as long as there is patience and

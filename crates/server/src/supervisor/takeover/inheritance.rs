@@ -19,6 +19,7 @@ use super::super::pool_memory;
 use super::super::worker_memory::{self, PoolMeasurement};
 use super::VARIABLE;
 use crate::observe::Totals;
+use crate::protocols;
 
 /// Everything that the former program has handed over.
 #[derive(Debug, Default)]
@@ -153,7 +154,7 @@ impl Inheritance {
                 self.datagrams.sockets.push((words.descriptor()?.into(), words.parse()?));
             }
             b"connections" => self.totals.connections = words.parse()?,
-            b"limits" => self.totals.limits.decode(&words.text()),
+            b"limits" => self.totals.limits.decode(&words.text(), &protocols::counted_limits()),
             b"counters" => {
                 let numbers = String::from_utf8_lossy(words.next());
                 self.totals.decode(&words.text(), &numbers);
