@@ -476,16 +476,6 @@ impl FrontThread {
         }
     }
 
-    /// Tells pools and connections that the front serves no further ones. Ends idle connections
-    /// where the stage says so.
-    fn begin_draining(&self) {
-        self.drain_pools();
-        self.stage_changes.notify_waiters();
-        if self.closes_idle() {
-            self.watches.expire_idle();
-        }
-    }
-
     fn is_idle(&self) -> bool {
         self.load().load(Ordering::Relaxed) == 0
             && self.handles.iter().flatten().all(|handle| handle.is_idle())

@@ -11,6 +11,16 @@ use howdah_sys::readiness::Readable;
 use super::FrontThread;
 
 impl FrontThread {
+    /// Tells pools and connections that the front serves no further ones. Ends idle connections
+    /// where the stage says so.
+    pub(super) fn begin_draining(&self) {
+        self.drain_pools();
+        self.stage_changes.notify_waiters();
+        if self.closes_idle() {
+            self.watches.expire_idle();
+        }
+    }
+
     /// Enforces time-outs, and gives back what is not needed any more. To be called about once a
     /// second.
     pub(super) fn sweep(&self) {
