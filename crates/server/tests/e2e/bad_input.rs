@@ -62,7 +62,7 @@ fn a_short_body_that_nobody_wants_does_not_end_the_connection() {
         ];
         for (what, first, later) in rows {
             let mut wire = site.connect();
-            wire.send(&format!("{head}{first}"));
+            wire.send(format!("{head}{first}"));
             let reply = wire.reply("PUT");
             assert_eq!((reply.status, reply.is_last()), (status, false), "{line} with {what}");
             wire.send(later);
@@ -88,7 +88,7 @@ fn a_host_with_an_empty_port_is_that_host() {
     let site = Site::with(&files, &options);
     for (host, name) in [("example.test:", "example.test"), ("[::1]:", "[::1]")] {
         let mut wire = site.connect();
-        wire.send(&format!("GET /host.php HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        wire.send(format!("GET /host.php HTTP/1.1\r\nHost: {host}\r\n\r\n"));
         assert_eq!(wire.reply("GET").text(), format!("{name} {name} 80"));
     }
 }
@@ -113,7 +113,7 @@ fn a_body_that_nobody_wants_and_that_does_not_come_ends_the_connection() {
         ("a short body", "Content-Length: 5\r\n\r\nh", false),
     ] {
         let mut wire = site.connect();
-        wire.send(&format!("{head}{rest}"));
+        wire.send(format!("{head}{rest}"));
         let reply = wire.reply("PUT");
         assert_eq!((reply.status, reply.is_last()), (405, says_so), "{what}");
         wire.expect_close();
