@@ -126,7 +126,9 @@ section! {
             "Most mistakes show in the first requests. A longer time would keep zygotes of the \
              former generation in memory, and `howdah reload` waiting.";
         /// Percent of a site's responses that may be server errors during `probation`: of all of
-        /// them, and of those that scripts and upstreams make.
+        /// them, and of those that scripts and upstreams make. Each client counts once, however
+        /// many requests it sends: the percentage is the average of the clients' percentages. See
+        /// [pools.md](pools.md#reloads-on-probation).
         probation_errors ("probation_errors"): u64 as Within<0, 99> = 50,
             "Some errors are usual. A configuration that is wrong fails most requests of a site.";
         /// A file that holds the supervisor's process id while the server runs.

@@ -13,8 +13,11 @@ mod request_error;
 pub(crate) use self::access_log::{
     AccessLog, AccessLogs, ConnectionFacts, RecordedResponse, RequestRecord, ResolutionNotes,
 };
+#[cfg(test)]
+pub(crate) use self::counters::{ClientResponses, Tally};
 pub(crate) use self::counters::{
-    CountedFigures, FrontCounters, Ledger, NO_SITE, SiteErrors, SiteTotals, ThreadCounters, Totals,
+    CountedFigures, ErrorShare, FrontCounters, Ledger, NO_SITE, PLACES, SiteErrors, SiteTotals,
+    ThreadCounters, Totals,
 };
 pub(crate) use self::culprit::{Culprit, Excuse};
 pub(crate) use self::directive_messages::{DirectiveMessage, LoggedMessages};

@@ -134,6 +134,7 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> ServedReq
     }
     if let Some(response) = &mut response {
         response.excuse = context.excuse(response.status());
+        response.is_made = context.is_made;
     }
     context.phase.set(Phase::Sending);
     // Nothing needs them any more, and the client may take its time.
@@ -187,8 +188,14 @@ pub(crate) fn end(
     outcome: SendOutcome,
 ) -> Option<Vec<u8>> {
     response.body.release();
-    let (head, excuse) = (response.head.get(), response.excuse);
-    let recorded = RecordedResponse { head, excuse, length, user, notes };
+    let recorded = RecordedResponse {
+        head: response.head.get(),
+        excuse: response.excuse,
+        is_made: response.is_made,
+        length,
+        user,
+        notes,
+    };
     record(thread, situation, arrival, recorded, outcome);
     match &mut response.body {
         ResponseBody::Buffer(buffer, _) => Some(std::mem::take(buffer)),
@@ -219,7 +226,10 @@ fn record(
         complete: outcome.result.is_ok(),
         connection: outcome.connection,
     };
-    thread.counters().count(site.map(Site::number), CountedFigures::of(&record));
+    let client = thread.clients().network(situation.peer.remote.ip());
+    thread
+        .counters()
+        .count(site.map(Site::number), CountedFigures::of(&record, client));
     if let Err(error) = outcome.result
         && let Some(error) = RequestError::content(situation, error)
     {
@@ -244,6 +254,7 @@ pub(crate) fn record_gone(
     let answer = RecordedResponse {
         head: &head,
         excuse: None,
+        is_made: false,
         length: None,
         user,
         notes,

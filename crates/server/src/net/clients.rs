@@ -266,7 +266,10 @@ impl Clients {
         Ok(())
     }
 
-    fn network(&self, client: IpAddr) -> NetworkKey {
+    /// Returns the network of a client: its address with zeros behind the prefix. All loopback
+    /// addresses are one.
+    #[inline]
+    pub(crate) fn network(&self, client: IpAddr) -> IpAddr {
         let (v4, v6) = self.prefixes;
         match client_address(client) {
             IpAddr::V4(address) => {

@@ -53,6 +53,8 @@ pub(crate) struct RecordedResponse<'r> {
     pub(crate) head: &'r ResponseHead,
     /// Why a status of 5xx is no error of the site's configuration; `None` where it is one.
     pub(crate) excuse: Option<Excuse>,
+    /// Whether a script or an upstream was to make it.
+    pub(crate) is_made: bool,
     /// The length of the content, where the head states one.
     pub(crate) length: Option<u64>,
     /// The user who has authenticated, or has tried to.

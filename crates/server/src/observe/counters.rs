@@ -4,12 +4,14 @@
 //! survive the front. Counting takes no lock, no atomic addition and no system call. The sums over
 //! all threads and generations are made when somebody asks for them ([`Ledger`]).
 
+mod clients;
 mod ledger;
 mod site_errors;
 mod totals;
 
 use std::collections::HashMap;
 use std::io;
+use std::net::IpAddr;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,8 +21,14 @@ use howdah_http::Status;
 use howdah_php::counters::{COUNTER_WORDS, Counters, HISTOGRAM_WORDS, PoolCounters, STAFF_WORDS};
 use howdah_sys::memory::SharedNumbers;
 
+pub(crate) use self::clients::PLACES;
+#[cfg(test)]
+pub(crate) use self::clients::Tally;
+use self::clients::{ClientCounters, ClientNumbers, PlaceNumbers};
 pub(crate) use self::ledger::Ledger;
-pub(crate) use self::site_errors::SiteErrors;
+#[cfg(test)]
+pub(crate) use self::site_errors::ClientResponses;
+pub(crate) use self::site_errors::{ErrorShare, SiteErrors};
 pub(crate) use self::totals::{SiteTotals, Totals};
 use super::access_log::RequestRecord;
 use super::culprit::Excuse;
@@ -43,15 +51,11 @@ const TUNNELS: usize = CODES + CODE_COUNT;
 /// Connections that were made to upstreams, and requests that went over a kept one.
 const UPSTREAM_CONNECTIONS: usize = TUNNELS + 1;
 const UPSTREAM_REUSES: usize = TUNNELS + 2;
-/// Responses of 5xx with [`Excuse::Always`].
-const ALWAYS_EXCUSED: usize = UPSTREAM_REUSES + 1;
-/// The sums over the workers of the pool.
-const STAFF: usize = ALWAYS_EXCUSED + 1;
-/// Responses of 5xx with [`Excuse::ScriptsEnd`], and with [`Excuse::UpstreamsAnswer`].
-const EXCUSED_BY_SCRIPTS: usize = STAFF + STAFF_WORDS;
-const EXCUSED_BY_UPSTREAMS: usize = EXCUSED_BY_SCRIPTS + 1;
+/// The sums over the workers of the pool. An older program counts something else in the word before
+/// them, and in the two words after them.
+const STAFF: usize = UPSTREAM_REUSES + 2;
 /// Responses of upstreams that have begun.
-const UPSTREAM_ANSWERS: usize = EXCUSED_BY_UPSTREAMS + 1;
+const UPSTREAM_ANSWERS: usize = STAFF + STAFF_WORDS + 2;
 const _: () = assert!(UPSTREAM_ANSWERS < SITE_WORDS);
 
 /// The words of a thread before those of its sites.
@@ -68,6 +72,7 @@ pub(crate) const NO_SITE: &str = "-";
 #[derive(Debug)]
 pub(crate) struct FrontCounters {
     numbers: Arc<SharedNumbers>,
+    clients: ClientNumbers,
     threads: usize,
     /// The names of the sites, in the order of the configuration, then [`NO_SITE`], then those of
     /// the lanes of pools.
@@ -86,6 +91,7 @@ pub(crate) struct ThreadCounters {
     server: Counters,
     /// The limits of protocols that are counted.
     limits: Arc<[ProtocolLimit]>,
+    clients: ClientCounters,
     /// By site. The last ones are for requests of no site.
     sites: Box<[Counters]>,
     /// By site, those of its pool.
@@ -101,19 +107,26 @@ pub(crate) struct CountedFigures {
     pub(crate) took: Duration,
     /// Whether the response was sent completely.
     pub(crate) is_complete: bool,
+    /// Whether a script or an upstream was to make the response.
+    pub(crate) is_made: bool,
     /// Why a status of 5xx is no error of the site's configuration; `None` where it is one.
     pub(crate) excuse: Option<Excuse>,
+    /// The client's network, as limits see it.
+    pub(crate) client: IpAddr,
 }
 
 impl CountedFigures {
-    /// Returns the figures of a request that has ended.
-    pub(crate) fn of(record: &RequestRecord<'_>) -> CountedFigures {
+    /// Returns the figures of a request of `client` that has ended.
+    #[inline]
+    pub(crate) fn of(record: &RequestRecord<'_>, client: IpAddr) -> CountedFigures {
         CountedFigures {
             status: record.response.head.status,
             bytes: record.sent,
             took: record.took,
             is_complete: record.complete,
+            is_made: record.response.is_made,
             excuse: record.response.excuse,
+            client,
         }
     }
 }
@@ -139,10 +152,12 @@ impl FrontCounters {
         }
         let words = own_words(&limits) + names.len() * SITE_WORDS;
         let numbers = Arc::new(SharedNumbers::new(threads * words)?);
+        let clients = ClientNumbers::new(threads, sites.len())?;
         let places = names.iter().cloned().zip(0..).collect();
         let limits = limits.into();
         Ok(FrontCounters {
             numbers,
+            clients,
             threads,
             names,
             places,
@@ -165,6 +180,7 @@ impl FrontCounters {
         ThreadCounters {
             server: at(first),
             limits: Arc::clone(&self.limits),
+            clients: self.clients.thread(thread),
             sites: (0..=self.lanes.len()).map(|site| at(word(site))).collect(),
             pools: pools.collect(),
         }
@@ -174,8 +190,24 @@ impl FrontCounters {
     pub(crate) fn server_errors(&self) -> Vec<SiteErrors> {
         let mut totals = Totals::default();
         self.add_to(&mut totals);
-        let sites = self.names[..self.lanes.len()].iter();
-        sites.map(|name| SiteErrors::of(name, totals.site(name))).collect()
+        let sites = self.names[..self.lanes.len()].iter().enumerate();
+        sites
+            .map(|(site, name)| SiteErrors::of(name, totals.site(name), &self.clients_of(site)))
+            .collect()
+    }
+
+    /// Returns the numbers of each place for the clients of a site. Reading takes no memory for a
+    /// site without requests.
+    fn clients_of(&self, site: usize) -> [PlaceNumbers; PLACES] {
+        let mut sums = [PlaceNumbers::default(); PLACES];
+        let requests = |thread| {
+            let first = thread * self.thread_words() + own_words(&self.limits) + site * SITE_WORDS;
+            self.numbers.load(first + REQUESTS)
+        };
+        (0..self.threads)
+            .filter(|thread| requests(*thread) > 0)
+            .for_each(|thread| self.clients.add_to(thread, site, &mut sums));
+        sums
     }
 
     fn thread_words(&self) -> usize {
@@ -230,8 +262,8 @@ impl ThreadCounters {
         counters.observe(DURATION, took);
         let code = usize::from(ended.status.code().saturating_sub(FIRST_CODE));
         counters.add(CODES + code.min(CODE_COUNT - 1), 1);
-        if let Some(excuse) = ended.excuse {
-            counters.add(excuse_word(excuse), 1);
+        if let Some(site) = site {
+            self.clients.count(site, &ended);
         }
     }
 
@@ -275,15 +307,6 @@ fn own_words(limits: &[ProtocolLimit]) -> usize {
     (LIMITS + limits.len()).next_multiple_of(LINE)
 }
 
-/// Returns the word of the responses with this excuse.
-fn excuse_word(excuse: Excuse) -> usize {
-    match excuse {
-        Excuse::Always => ALWAYS_EXCUSED,
-        Excuse::ScriptsEnd => EXCUSED_BY_SCRIPTS,
-        Excuse::UpstreamsAnswer => EXCUSED_BY_UPSTREAMS,
-    }
-}
-
 /// The name under which the counters of a lane are kept. No site can have that name.
 fn lane_key(site: &str, lane: &str) -> String {
     format!("{site}/{lane}")
@@ -299,7 +322,9 @@ mod tests {
             bytes,
             took: Duration::from_millis(3),
             is_complete: true,
+            is_made: false,
             excuse: None,
+            client: [192, 0, 2, 1].into(),
         }
     }
 

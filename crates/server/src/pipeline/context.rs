@@ -33,6 +33,8 @@ pub(crate) struct RequestContext<'t, 'c> {
     pub(crate) phase: Cell<Phase>,
     /// The party at fault for the first error that leads to a status 5xx; `None` without one.
     culprit: Cell<Option<Culprit>>,
+    /// A script or an upstream was asked.
+    pub(crate) is_made: bool,
     /// The prepared answer of the cached resolution; `None` where the resolution is not cached.
     pub(crate) prepared: Option<Rc<PreparedResponse>>,
     /// The passwords that were compared for the request.
@@ -117,6 +119,7 @@ impl<'t, 'c> RequestContext<'t, 'c> {
             scratch,
             phase: Cell::new(Phase::Resolving),
             culprit: Cell::new(None),
+            is_made: false,
             prepared: None,
             compared: ComparedPasswords::default(),
             content_memory: None,

@@ -45,6 +45,8 @@ pub(crate) struct Response {
     pub(crate) trailers: Option<Trailers>,
     /// Why a status of 5xx is no error of the site's configuration; `None` where it is one.
     pub(crate) excuse: Option<Excuse>,
+    /// Whether a script or an upstream was to make the response, or has made its page.
+    pub(crate) is_made: bool,
 }
 
 /// A request for a part of a script's output.
@@ -85,6 +87,7 @@ impl Response {
             tunnel: None,
             trailers: None,
             excuse: None,
+            is_made: false,
         }
     }
 

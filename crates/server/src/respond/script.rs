@@ -45,6 +45,7 @@ pub(crate) async fn respond(
     let received = content(context, ruled.as_deref().map(Rc::as_ref), is_error).await?;
     let mut content = WorkerContent::open(context, received)?;
     let mut place = queue_place(context, site);
+    context.is_made = true;
     let (head, exchange) = loop {
         // The clock is read for logs that tell the wait.
         let began = context.run.as_ref().map(|_| Instant::now());

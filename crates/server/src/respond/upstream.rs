@@ -87,6 +87,7 @@ pub(crate) async fn respond(
         is_idempotent: method.is_idempotent(),
         expected,
     };
+    context.is_made = true;
     let (head, mut reply) = final_response(context, site, number, request).await?;
     if let (Status::SWITCHING_PROTOCOLS, Some(switch)) = (head.status, switch) {
         let switched = switch.respond(context.thread, site, head, reply);

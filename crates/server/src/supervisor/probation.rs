@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use self::fallback::FallbackGeneration;
 pub(super) use self::judgement::FormerAnswers;
-use self::judgement::{LEAST_RESPONSES, failure, is_patience_over};
+use self::judgement::{LEAST_RESPONSES, Terms, failure, is_patience_over};
 use super::Supervisor;
 use super::change::ChangeCause;
 use super::generation::{Generation, GenerationPhase};
@@ -71,20 +71,31 @@ impl Probation {
     }
 
     /// Returns why the probation has failed with the responses that are judged; `None` if it has
-    /// not. Sites with fewer than `least` are not judged.
-    fn failure(&self, least: u64, judged: &[SiteErrors]) -> Option<String> {
-        failure((self.most_errors, least), &self.fallback.answers, judged)
+    /// not. Sites with fewer than `least` are not judged. `is_patient`: neither are sites whose
+    /// clients have not come yet.
+    fn failure(&self, least: u64, is_patient: bool, judged: &[SiteErrors]) -> Option<String> {
+        let terms = Terms {
+            most: self.most_errors,
+            least,
+            is_patient,
+        };
+        failure(terms, &self.fallback.answers, judged)
+    }
+
+    /// Returns whether time may still bring more responses, and clients.
+    fn is_patient(&self, now: Instant) -> bool {
+        !is_patience_over(self.time, self.until.saturating_duration_since(now))
     }
 
     /// Returns whether the generation is one to return to when another one replaces it at `now`:
     /// its time is over, or its new releases have answered, and not with errors.
     fn has_passed(&self, judged: &[SiteErrors], now: Instant) -> bool {
         let has_answered = |held: &HeldRelease| {
-            judged.iter().any(|site| site.name == held.site && site.responses > 0)
+            judged.iter().any(|site| site.name == held.site && site.of_all().responses > 0)
         };
         let is_enough =
             now >= self.until || !self.is_reload && self.fallback.held.iter().all(has_answered);
-        is_enough && self.failure(1, judged).is_none()
+        is_enough && self.failure(1, false, judged).is_none()
     }
 }
 
@@ -162,10 +173,9 @@ impl Supervisor {
     /// The responses that a probation judges at `now`; `None` without one.
     fn judged_at(&self, now: Instant) -> Option<Vec<SiteErrors>> {
         let (probation, judged) = self.probation.as_ref().zip(self.judged())?;
-        let left = probation.until.saturating_duration_since(now);
-        Some(match is_patience_over(probation.time, left) {
-            true => judged.into_iter().map(SiteErrors::without_patience).collect(),
-            false => judged,
+        Some(match probation.is_patient(now) {
+            true => judged,
+            false => judged.into_iter().map(SiteErrors::without_patience).collect(),
         })
     }
 
@@ -237,7 +247,7 @@ impl Supervisor {
             return;
         };
         let (number, is_over) = (probation.number, now >= probation.until);
-        let failure = probation.failure(LEAST_RESPONSES, &judged);
+        let failure = probation.failure(LEAST_RESPONSES, probation.is_patient(now), &judged);
         self.probation.iter_mut().for_each(|probation| probation.next = now + LOOK);
         match failure {
             Some(why) => self.roll_back(&why),

@@ -1,6 +1,12 @@
 //! `probation`: a reload after which a site answers with server errors is undone.
 
+use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use howdah_sys::signal::SIGHUP;
 
@@ -55,7 +61,8 @@ fn a_reload_after_which_a_site_fails_is_undone_without_a_lost_request() {
     assert!(!succeeded, "{told}");
     for part in [
         "generation 2 is rolled back to generation 1",
-        "responses of site shop were server errors (5xx), more than 50 % (`probation_errors`)",
+        "responses of site shop, all to one client, were server errors (5xx): ",
+        " %, more than 50 % (`probation_errors`)",
     ] {
         assert!(told.contains(part), "{part:?} is not in {told}");
         server.wait_for_log(part);
@@ -94,7 +101,10 @@ fn files_do_not_make_good_what_scripts_answer() {
     with_limit(&folder, "30s", "50M");
     let (succeeded, told) = reload(&folder);
     assert!(!succeeded && told.contains("generation 2 is rolled back to generation 1"), "{told}");
-    assert!(told.contains(" responses of site shop by scripts and upstreams were "), "{told}");
+    assert!(
+        told.contains(" responses of site shop by scripts and upstreams, all to one "),
+        "{told}"
+    );
     wait_for_limit(&server, "200M");
     pages.end_without_failure();
     files.end_without_failure();
@@ -108,6 +118,135 @@ fn is_kept(server: &Server) -> bool {
         is_told("the probation of generation 2 is over") || is_told("generation 2 is rolled back")
     });
     !is_told("generation 2 is rolled back")
+}
+
+/// A page that fails as [`FAILS`], and by a mistake of its own for an unexpected query.
+const PROVOKED: &str = "http_response_code(isset($_GET['q']) ? 500 : 200); \
+                        if ((int) ini_get('memory_limit') < 100) http_response_code(500); \
+                        echo 'worker ', getmypid(), ' ', ini_get('memory_limit');";
+
+/// A configuration with that memory limit, whose clients are those that this machine names.
+fn behind_proxy(folder: &Folder, probation: &str, limit: &str) -> PathBuf {
+    folder.file("php.ini", format!("memory_limit = {limit}\n"));
+    let settings = format!("probation = \"{probation}\"\ntrusted_proxies = [\"127.0.0.1\"]");
+    config(folder, &settings, "[site.php]\nworkers = 2\nini_file = \"php.ini\"")
+}
+
+/// Clients that take turns to ask for the same, until dropped.
+struct Visits {
+    over: Arc<AtomicBool>,
+    /// Responses, and those of them with the status 500.
+    counted: Arc<[AtomicU64; 2]>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Visits {
+    /// As many clients as `clients` says, of networks of their own from 192.0.2.`first` on. They
+    /// rest for `pause` after each request.
+    fn start(
+        address: SocketAddr,
+        (first, clients): (u8, u8),
+        target: &'static str,
+        pause: Duration,
+    ) -> Visits {
+        let (over, counted) = (Arc::new(AtomicBool::new(false)), Arc::default());
+        let (raised, numbers): (_, Arc<[AtomicU64; 2]>) = (over.clone(), Arc::clone(&counted));
+        let thread = std::thread::spawn(move || {
+            for client in (first..first + clients).cycle() {
+                if raised.load(Ordering::Relaxed) {
+                    return;
+                }
+                if let Ok(response) = ask_as(address, client, target) {
+                    numbers[0].fetch_add(1, Ordering::Relaxed);
+                    let is_error = response.status == 500;
+                    numbers[1].fetch_add(u64::from(is_error), Ordering::Relaxed);
+                }
+                std::thread::sleep(pause);
+            }
+        });
+        Visits { over, counted, thread: Some(thread) }
+    }
+
+    fn responses(&self) -> u64 {
+        self.counted[0].load(Ordering::Relaxed)
+    }
+
+    fn errors(&self) -> u64 {
+        self.counted[1].load(Ordering::Relaxed)
+    }
+
+    fn go_on(&self, requests: u64) {
+        let goal = self.responses() + requests;
+        wait_until("more requests are answered", || self.responses() >= goal);
+    }
+}
+
+impl Drop for Visits {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The response for a client that the proxy names.
+fn ask_as(address: SocketAddr, client: u8, target: &str) -> io::Result<Response> {
+    let mut proxy = Client::try_connect(address)?;
+    proxy.send(format!(
+        "GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+         X-Forwarded-For: 192.0.2.{client}\r\n\r\n"
+    ))?;
+    proxy.answer()
+}
+
+#[test]
+fn a_client_that_provokes_errors_undoes_no_reload() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(PROVOKED);
+    behind_proxy(&folder, "3s", "200M");
+    let server = Setup::config(&folder.path().join("howdah.toml")).start();
+    let visitors = Visits::start(server.address(), (10, 8), "/", Duration::from_millis(20));
+    visitors.go_on(20);
+    behind_proxy(&folder, "3s", "201M");
+    server.signal(SIGHUP);
+    server.wait_for_log("reloaded; serving");
+    let (well, none) = (visitors.responses(), Duration::ZERO);
+    let attackers = [(); 3].map(|()| Visits::start(server.address(), (1, 1), "/?q=1", none));
+    let is_kept = is_kept(&server);
+    let provoked: u64 = attackers.iter().map(Visits::errors).sum();
+    let well = visitors.responses() - well;
+    assert!(provoked > 2 * well && well > 10, "{provoked} errors beside {well}");
+    assert!(is_kept, "{}", server.log());
+    assert_eq!(visitors.errors(), 0);
+    drop((attackers, visitors));
+    server.stop();
+}
+
+#[test]
+fn a_client_that_provokes_errors_all_the_time_saves_no_reload_that_fails() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(PROVOKED);
+    behind_proxy(&folder, "30s", "200M");
+    let server = Setup::config(&folder.path().join("howdah.toml")).start();
+    standby(&server, &folder);
+    let visitors = Visits::start(server.address(), (10, 8), "/", Duration::from_millis(20));
+    let none = Duration::ZERO;
+    let attackers = [(); 3].map(|()| Visits::start(server.address(), (1, 1), "/?q=1", none));
+    visitors.go_on(20);
+    let provoked: u64 = attackers.iter().map(Visits::errors).sum();
+    assert!(provoked > 40, "most responses are errors: {provoked}");
+    behind_proxy(&folder, "30s", "50M");
+    let (succeeded, told) = reload(&folder);
+    assert!(!succeeded && told.contains("generation 2 is rolled back to generation 1"), "{told}");
+    assert!(told.contains(" clients: on average 100 % of a client's responses, more "), "{told}");
+    wait_for_limit(&server, "200M");
+    drop((attackers, visitors));
+    server.stop();
 }
 
 #[test]

@@ -39,6 +39,7 @@ fn lines(
         response: RecordedResponse {
             head: &head,
             excuse: None,
+            is_made: false,
             length: Some(sent),
             user: None,
             notes: Some(&notes),

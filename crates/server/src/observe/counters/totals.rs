@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use howdah_php::counters::PoolTotals;
 
-use super::super::culprit::Excuse;
 use super::super::histogram::Histogram;
 use super::super::protocol_limits::LimitTotals;
 use super::{
     BYTES, CODE_COUNT, CODES, DURATION, FIRST_CODE, INCOMPLETE, POOL, REQUESTS, SITE_WORDS, STAFF,
-    TUNNELS, UPSTREAM_ANSWERS, UPSTREAM_CONNECTIONS, UPSTREAM_REUSES, excuse_word, lane_key,
+    TUNNELS, UPSTREAM_ANSWERS, UPSTREAM_CONNECTIONS, UPSTREAM_REUSES, lane_key,
 };
 
 /// Sums of counters.
@@ -107,11 +106,6 @@ impl<'t> SiteTotals<'t> {
     /// Responses of upstreams that have begun.
     pub(crate) fn upstream_answers(&self) -> u64 {
         self.0[UPSTREAM_ANSWERS]
-    }
-
-    /// Responses of 5xx with this excuse.
-    pub(super) fn excused(&self, excuse: Excuse) -> u64 {
-        self.0[excuse_word(excuse)]
     }
 
     /// Each status and the number of its responses, for those that were sent.

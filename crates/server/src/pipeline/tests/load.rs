@@ -50,6 +50,6 @@ fn occupy(thread: &Rc<FrontThread>, client: IpAddr) -> (mpsc::Sender<()>, JoinHa
 
 /// The responses of the site that a probation judges, and the errors among them.
 fn judged(thread: &FrontThread) -> (u64, u64) {
-    let site = thread.shared.counters.server_errors().remove(0);
-    (site.responses, site.errors)
+    let all = thread.shared.counters.server_errors()[0].of_all();
+    (all.responses, all.errors)
 }
