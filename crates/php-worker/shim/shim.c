@@ -175,11 +175,8 @@ static void shim_check_version(HashTable *configuration)
 	}
 }
 
-static int shim_startup(sapi_module_struct *module);
-
 static sapi_module_struct shim_module = {
 	.pretty_name = "Howdah",
-	.startup = shim_startup,
 	.shutdown = php_module_shutdown_wrapper,
 	.ub_write = shim_write,
 	.flush = shim_flush,
@@ -207,19 +204,21 @@ static zend_result shim_post_deactivate(void)
 	return SUCCESS;
 }
 
+static zend_result shim_deactivate(int type, int module_number)
+{
+	rust->left();
+	return SUCCESS;
+}
+
 static zend_module_entry shim_extension = {
 	STANDARD_MODULE_HEADER,
 	.name = "howdah",
 	.version = PHP_VERSION,
 	.module_startup_func = shim_register_ini,
+	.request_shutdown_func = shim_deactivate,
 	.post_deactivate_func = shim_post_deactivate,
 	STANDARD_MODULE_PROPERTIES_EX
 };
-
-static int shim_startup(sapi_module_struct *module)
-{
-	return php_module_startup(module, &shim_extension);
-}
 
 /* ---- Looking at a running script ---- */
 
@@ -246,7 +245,9 @@ const struct howdah_layout howdah_layout = {
  * finds none of its functions. */
 static int shim_register_extensions(void)
 {
-	int result = php_register_internal_extensions();
+	/* The first one: PHP ends extensions in the opposite order, and sessions call the script. */
+	int result = zend_register_internal_module(&shim_extension)
+		? php_register_internal_extensions() : FAILURE;
 	zend_module_entry *pcntl =
 		has_pcntl ? NULL : zend_hash_str_find_ptr(&module_registry, ZEND_STRL("pcntl"));
 
@@ -269,9 +270,8 @@ int howdah_start(const struct howdah_settings *settings)
 	zend_signal_startup();
 	sapi_startup(&shim_module);
 	/* sapi_startup clears this one, and works on a copy of the rest. */
-	shim_module.ini_entries = (char *) settings->ini_entries;
-	sapi_module.ini_entries = shim_module.ini_entries;
-	if (shim_module.startup(&shim_module) == FAILURE) {
+	sapi_module.ini_entries = shim_module.ini_entries = (char *) settings->ini_entries;
+	if (php_module_startup(&shim_module, NULL) == FAILURE) {
 		return -1;
 	}
 #ifdef ZEND_SIGNALS

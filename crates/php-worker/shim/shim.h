@@ -110,6 +110,9 @@ struct howdah_callbacks {
 	const char *(*question)(void *context, int64_t answer);
 	/* PHP ends the request. Returns whether this process is a child that a script has forked. */
 	int (*ended)(void *context);
+	/* PHP has run the last function of the script's, and is about to remove what the script has left.
+	 * Called in every process that runs PHP. */
+	void (*left)(void);
 };
 
 /* Lists for scripts. */

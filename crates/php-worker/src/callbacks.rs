@@ -48,6 +48,7 @@ pub static CALLBACKS: raw::Callbacks = raw::Callbacks {
     interrupted: on_interrupted,
     question: on_question,
     ended: on_ended,
+    left: on_left,
 };
 
 /// Returns whether a callback has panicked in this process.
@@ -326,8 +327,11 @@ unsafe extern "C" fn on_question(context: *mut c_void, answer: i64) -> *const c_
 unsafe extern "C" fn on_ended(context: *mut c_void) -> c_int {
     // SAFETY: called by the shim during `execute`.
     barrier((), || unsafe { request_of(context).ended() });
-    slow_log::script_ended();
     (!children::is_worker()).into()
+}
+
+unsafe extern "C" fn on_left() {
+    barrier((), slow_log::script_left);
 }
 
 /// # Safety

@@ -16,7 +16,7 @@ use crate::sapi;
 pub struct RunningRequest {
     /// Number of the request in this process; 0 while none runs.
     number: AtomicU64,
-    /// The script runs, or waits in a function of PHP's. Otherwise PHP begins or ends the request.
+    /// The script's frames can be read. Otherwise PHP removes them, or has removed them.
     is_in_script: AtomicBool,
     /// Nanoseconds of the clock that all processes share.
     began: AtomicU64,
@@ -57,7 +57,8 @@ impl RunningRequest {
         self.number.store(number, Ordering::Release);
     }
 
-    /// Notes that the script has ended, and that PHP will remove what it has left.
+    /// Notes that no function of the script runs any more, and that PHP will remove what the script
+    /// has left.
     pub fn leave_script(&self) {
         self.is_in_script.store(false, Ordering::Release);
     }
@@ -79,7 +80,8 @@ impl RunningRequest {
         (number != 0 && self.number.load(Ordering::Relaxed) == number).then_some((number, began))
     }
 
-    /// Logs the request with its backtrace of at most `most` frames. Async-signal-safe.
+    /// Logs the request with its backtrace of at most `most` frames; 0 reads no frame.
+    /// Async-signal-safe.
     ///
     /// # Safety
     /// A request runs, and the worker's own thread does not go on meanwhile.
@@ -148,7 +150,9 @@ fn stack(line: &mut LogLine, most: usize) {
         }
     });
     match (count, has_more) {
-        (0, false) => line.text(b" none, because PHP runs no function of the script"),
+        (0, more) if !more || most == 0 => {
+            line.text(b" none, because PHP runs no function of the script")
+        }
         (_, true) => line.text(b" and more"),
         _ => {}
     }

@@ -89,6 +89,7 @@ pub mod raw {
         pub interrupted: unsafe extern "C" fn(Context) -> c_int,
         pub question: unsafe extern "C" fn(Context, i64) -> *const c_char,
         pub ended: unsafe extern "C" fn(Context) -> c_int,
+        pub left: unsafe extern "C" fn(),
     }
 
     /// `struct howdah_settings`

@@ -5,7 +5,8 @@
 //! script's own thread writes the line. A script that waits in a function of PHP's, for example in
 //! `sleep()` or for a database, does not reach a safe point. Then the thread reads the stack
 //! beside it, and the script, if it goes on, waits at the next safe point, or at its end, until the
-//! stack is read. No signal is sent: one would cut `sleep()` and `stream_select()` short.
+//! stack is read. Its end is that of its functions for shutdown, destructors and session handlers.
+//! No signal is sent: one would cut `sleep()` and `stream_select()` short.
 //!
 //! A request costs no system call while scripts are quick. The thread sleeps until the request that
 //! it has seen would be slow. Where the worker had nothing to do, it sleeps until it is woken.
@@ -90,14 +91,26 @@ pub fn request_begun() {
     }
 }
 
-/// Waits until nobody reads the stack of the script. Called where the script has ended, before PHP
-/// removes what is left of it.
+/// Waits until nobody reads the stack of the script. Called where the script's last function has
+/// ended, as those of its shutdown, before PHP removes what is left of the script.
 #[inline]
-pub fn script_ended() {
+pub fn script_left() {
     RUNNING.leave_script();
+    wait_for_the_reader();
+}
+
+/// Notes that the request has ended. Waits until nobody writes of it.
+#[inline]
+pub fn request_ended() {
+    RUNNING.end();
+    wait_for_the_reader();
+}
+
+/// Waits for the other thread. The caller has noted a change in [`RUNNING`].
+#[inline]
+fn wait_for_the_reader() {
     if SETTINGS.get().is_some() && children::is_worker() {
-        // Either this thread sees that the other one reads, or that one sees that the script has
-        // ended.
+        // Either this thread sees that the other one reads, or that one sees the change.
         fence(Ordering::SeqCst);
         wait_while_reading();
     }
@@ -179,11 +192,12 @@ fn log(number: u64, depth: usize) {
         return; // The script has logged itself.
     }
     fence(Ordering::SeqCst);
-    let is_present = RUNNING.present().is_some_and(|(present, _)| present == number);
-    if is_present && RUNNING.is_in_script() {
-        // SAFETY: the request has not ended, and its thread waits for the answer where its script
-        // reaches a safe point or to its end.
-        unsafe { RUNNING.log(BacktraceReason::Slow, depth) };
+    if RUNNING.present().is_some_and(|(present, _)| present == number) {
+        let frames = if RUNNING.is_in_script() { depth } else { 0 };
+        // SAFETY: the request has not ended, and its thread waits for the answer: where its script
+        // reaches a safe point, where nothing of the script is left to run, and at the end of the
+        // request.
+        unsafe { RUNNING.log(BacktraceReason::Slow, frames) };
     }
     settle();
 }

@@ -231,7 +231,7 @@ fn run(engine: &mut Engine, job: WorkerJob<'_>, facts: WorkerFacts<'_>) -> Reque
     RUNNING.begin(facts.served + 1, encoded, writer.times());
     slow_log::request_begun();
     let outcome = engine.execute(PhpRequest::new(request, body, &mut writer, facts));
-    RUNNING.end();
+    slow_log::request_ended();
     outcome
 }
 

@@ -107,6 +107,42 @@ fn a_slow_script_is_logged_once_with_its_backtrace_wherever_it_is() {
 }
 
 #[test]
+fn a_script_that_waits_after_its_end_is_logged_as_slow() {
+    if !has_php() {
+        return;
+    }
+    let shutdown = "<?php require 'library.php';
+        register_shutdown_function('Shop\\block'); echo 'body';";
+    let destructor = "<?php require 'library.php';
+        class Last { function __destruct() { Shop\\block(); } }
+        $last = new Last; echo 'body';";
+    let buffer = "<?php require 'library.php';
+        ob_start(function ($text) { Shop\\block(); return $text; }); echo 'body';";
+    let session = "<?php require 'library.php';
+        class Last extends SessionHandler {
+            function close(): bool { Shop\\block(); return parent::close(); }
+        }
+        session_set_save_handler(new Last, false); session_start(); echo 'body';";
+    let files = [
+        ("library.php", LIBRARY),
+        ("shutdown.php", shutdown),
+        ("destructor.php", destructor),
+        ("buffer.php", buffer),
+        ("session.php", session),
+    ];
+    for script in ["/shutdown.php", "/destructor.php", "/buffer.php", "/session.php"] {
+        let site = Site::with_php(&files, "workers = 1\nslow_after = \"100ms\"");
+        let target = site.awaiting(script);
+        let mut wire = site.connect();
+        wire.request("GET", &target, &[], b"");
+        let backtrace = "backtrace: #0 file_get_contents() #1 Shop\\block() ";
+        wait_for_line(&site, &["slow script: ", backtrace, &format!("{script} for GET ")]);
+        unblock(&site);
+        assert_eq!(wire.reply("GET").text(), "body");
+    }
+}
+
+#[test]
 fn a_backtrace_goes_on_below_a_fiber() {
     if !has_php() {
         return;
