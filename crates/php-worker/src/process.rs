@@ -267,9 +267,9 @@ pub fn exit_now(code: i32) -> ! {
 /// - SIGTERM sets [`STOP`]. It does not disturb a running script, because system calls are
 ///   restarted.
 /// - [`TIME_OUT`] reaches the script and interrupts a blocking system call.
-/// - SIGINT, SIGQUIT and SIGHUP have no effect. A terminal sends them to every process, and only
-///   the supervisor acts on them. They are not ignored, because programs that a script executes
-///   would inherit that.
+/// - SIGINT, SIGQUIT, SIGHUP and SIGUSR2 have no effect. A terminal, or an administrator who means
+///   the server, sends them to every process, and only the supervisor acts on them. They are not
+///   ignored, because programs that a script executes would inherit that.
 /// - SIGALRM and SIGVTALRM have no effect. A timer that a script or a library has started may
 ///   expire after its request.
 /// - In a child process that a script has forked, SIGTERM and [`TIME_OUT`] end the process.
@@ -290,6 +290,7 @@ pub fn install_handlers() -> io::Result<()> {
     handle(libc::SIGINT, on_nothing, libc::SA_RESTART)?;
     handle(libc::SIGQUIT, on_nothing, libc::SA_RESTART)?;
     handle(libc::SIGHUP, on_nothing, libc::SA_RESTART)?;
+    handle(libc::SIGUSR2, on_nothing, libc::SA_RESTART)?;
     handle(libc::SIGALRM, on_nothing, libc::SA_RESTART)?;
     handle(libc::SIGVTALRM, on_nothing, libc::SA_RESTART)
 }

@@ -9,6 +9,7 @@ use std::ffi::CStr;
 use std::fmt;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 
 use crate::credentials::{self, Identity};
 use crate::{check, descriptor, signal};
@@ -310,17 +311,20 @@ pub fn set_opaque(is_opaque: bool) -> io::Result<()> {
 
 /// Limits the life of this process to `seconds` after the death of `parent`.
 ///
-/// Uses SIGUSR2 and SIGALRM. Call it after a change of user, which resets the setting in the
-/// kernel.
+/// Uses SIGALRM, and a signal that no administrator sends: SIGUSR2 has a meaning for the server,
+/// and some send it to all processes of that name. Call it after a change of user, which resets the
+/// setting in the kernel.
 ///
 /// # Errors
 /// `parent` is dead already, or the error of a system call.
 pub fn outlive_parent_by(parent: Pid, seconds: u8) -> io::Result<()> {
-    GRACE.store(seconds, std::sync::atomic::Ordering::Relaxed);
+    GRACE.store(seconds, Ordering::Relaxed);
+    PARENT.store(parent.0, Ordering::Relaxed);
     let handler = start_the_alarm as extern "C" fn(libc::c_int);
-    signal::disposition(libc::SIGUSR2, handler as libc::sighandler_t)?;
+    let signal = libc::SIGRTMAX() - 1;
+    signal::disposition(signal, handler as libc::sighandler_t)?;
     // SAFETY: no memory arguments.
-    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGUSR2, 0, 0, 0) })?;
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal, 0, 0, 0) })?;
     // SAFETY: no arguments.
     if unsafe { libc::getppid() } != parent.0 {
         return Err(io::Error::other("the parent process is gone"));
@@ -328,10 +332,16 @@ pub fn outlive_parent_by(parent: Pid, seconds: u8) -> io::Result<()> {
     Ok(())
 }
 
-static GRACE: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
+static GRACE: AtomicU8 = AtomicU8::new(0);
+static PARENT: AtomicI32 = AtomicI32::new(0);
 
 extern "C" fn start_the_alarm(_signal: libc::c_int) {
-    let seconds = GRACE.load(std::sync::atomic::Ordering::Relaxed);
+    // The kernel gives the process its new parent first. Otherwise another process sent the signal.
+    // SAFETY: async-signal-safe, no arguments.
+    if unsafe { libc::getppid() } == PARENT.load(Ordering::Relaxed) {
+        return;
+    }
+    let seconds = GRACE.load(Ordering::Relaxed);
     // SAFETY: async-signal-safe, no memory arguments. SIGALRM ends the process.
     unsafe { libc::alarm(seconds.into()) };
 }

@@ -5,15 +5,15 @@ use std::io;
 
 use howdah_sys::credentials::Identity;
 use howdah_sys::process::{self, Pid};
-use howdah_sys::signal::{self, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1};
+use howdah_sys::signal::{self, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
-/// Ignores the signals that service managers and terminals send to all processes: only the
-/// supervisor acts on them.
+/// Ignores the signals that service managers, terminals and administrators send to all processes:
+/// only the supervisor acts on them.
 ///
 /// # Errors
 /// The system refuses.
 pub(super) fn leave_signals_to_supervisor() -> io::Result<()> {
-    [SIGPIPE, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1]
+    [SIGPIPE, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2]
         .into_iter()
         .try_for_each(signal::ignore)
 }

@@ -1,6 +1,9 @@
 //! Any process may die at any time; the rest goes on, or goes too.
 
-use howdah_sys::signal::SIGKILL;
+use std::thread;
+use std::time::Duration;
+
+use howdah_sys::signal::{SIGHUP, SIGKILL, SIGUSR2};
 
 use crate::support::{Client, Folder, Load, Process, Setup, has_php, is_root, wait_until};
 use crate::{SLOW, WHO, assert_who, config, is_who};
@@ -91,6 +94,29 @@ fn idle_workers_that_are_killed_are_replaced() {
     server.stop();
 }
 
+/// As `kill -USR2 $(pidof howdah howdah-php)` does, for a new program.
+#[test]
+fn signals_that_mean_the_supervisor_end_no_other_process() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(WHO);
+    let server = Setup::folder(&folder).start();
+    assert_who(&server.get("/"));
+    wait_until("all processes are there", || server.processes().len() == 5);
+    let processes = server.processes();
+    for process in processes.iter().filter(|one| **one != server.supervisor()) {
+        for signal in [SIGHUP, SIGUSR2] {
+            process.signal(signal);
+        }
+    }
+    // A front that takes a signal for the supervisor's death has five seconds left.
+    thread::sleep(Duration::from_secs(6));
+    assert_who(&server.get("/"));
+    assert_eq!(server.processes(), processes, "{}", server.log());
+    server.stop();
+}
+
 #[test]
 fn everything_goes_with_the_supervisor() {
     if !has_php() {
@@ -151,7 +177,7 @@ fn the_supervisor_leaves_no_zombies_and_leaks_no_descriptors() {
             }
             _ => {
                 let front = server.front();
-                supervisor.signal(howdah_sys::signal::SIGHUP);
+                supervisor.signal(SIGHUP);
                 wait_until("another front serves", || !front.lives());
             }
         }
