@@ -1,19 +1,19 @@
 //! Pools of php-fpm.
 
 mod directives;
+mod folder;
 mod ini;
 mod site;
 #[cfg(test)]
 mod tests;
 
-use std::ffi::OsString;
 use std::fmt::Write;
-use std::fs;
-use std::path::{self, Path, PathBuf};
+use std::path::Path;
 
 use howdah_config::Config;
 
 use self::directives::{FpmEqual, NO_TIME_LIMIT, find};
+use self::folder::{folder_of, php_ini_in, scanned_in, sessions_in, usual_sessions};
 use self::ini::{IniLine, IniText, lines};
 use super::{Imported, NO_CHARACTER};
 
@@ -27,7 +27,7 @@ pub(crate) struct FpmFile {
     pub(crate) text: String,
     /// The php.ini that php-fpm reads for the pools of this file, if it is known.
     pub(crate) php_ini: Option<String>,
-    /// The place of sessions that this php.ini names.
+    /// The place of sessions that this php.ini names, or that of Debian's PHP where it names none.
     pub(crate) sessions: Option<String>,
     /// Further files that php-fpm reads after its php.ini, and Howdah does not.
     pub(crate) scanned: Vec<String>,
@@ -64,58 +64,14 @@ pub(crate) fn read(path: &Path) -> Result<FpmFile, String> {
     let php_ini = folder.as_deref().and_then(php_ini_in);
     // One that cannot be read is reported by `howdah check`.
     let settings = php_ini.as_deref().and_then(|file| super::read(Path::new(file)).ok());
+    let usual = || usual_sessions(folder.as_deref()?);
     Ok(FpmFile {
         name: path.display().to_string(),
         text: super::read(path)?,
         php_ini,
-        sessions: settings.as_deref().and_then(sessions_in),
+        sessions: settings.as_deref().and_then(sessions_in).or_else(usual),
         scanned: folder.as_deref().map(scanned_in).unwrap_or_default(),
     })
-}
-
-/// Returns the folder of Debian's php-fpm, which has the folder of its pools.
-fn folder_of(file: &Path) -> Option<PathBuf> {
-    let file = path::absolute(file).ok()?;
-    let folder = file.parent()?;
-    let folder = if folder.ends_with("pool.d") {
-        folder.parent()?
-    } else {
-        folder
-    };
-    Some(folder.to_owned())
-}
-
-fn php_ini_in(folder: &Path) -> Option<String> {
-    let php_ini = folder.join("php.ini");
-    php_ini.is_file().then(|| php_ini.display().to_string())
-}
-
-/// Returns the place of sessions that a php.ini names.
-fn sessions_in(php_ini: &str) -> Option<String> {
-    let found = lines(php_ini).filter_map(|(_, line)| match line {
-        IniLine::Value(key, text) if key == SESSIONS => text.read,
-        _ => None,
-    });
-    found.last().filter(|place| !place.is_empty())
-}
-
-/// Returns the settings of php-fpm alone: files in its `conf.d` that are not in that of the embed
-/// interface, which Howdah's PHP reads.
-fn scanned_in(folder: &Path) -> Vec<String> {
-    let own = folder.join("conf.d");
-    let read = folder.join("../embed/conf.d");
-    let names = fs::read_dir(&own)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.file_name());
-    let is_left_out = |name: &OsString| {
-        Path::new(name).extension().is_some_and(|ending| ending == "ini")
-            && !read.join(name).exists()
-    };
-    let mut left_out: Vec<_> = names.filter(is_left_out).collect();
-    left_out.sort();
-    left_out.iter().map(|name| own.join(name).display().to_string()).collect()
 }
 
 /// Imports files.
@@ -178,6 +134,15 @@ fn remarks_on(pools: &[ImportedPool], scanned: &[&String]) -> Vec<String> {
                  out"
             )
         }));
+    }
+    let has = |pool: &ImportedPool, entry: &str| pool.tables.iter().any(|(_, it, _)| it == entry);
+    for pool in pools.iter().filter(|pool| has(pool, "TMPDIR") && !has(pool, "sys_temp_dir")) {
+        let (file, name) = (&pool.file, &pool.name);
+        remarks.push(format!(
+            "{file}: the pool {name} has `env[TMPDIR]`, which does not move the temporary files of \
+             PHP itself: Howdah's pools have a folder each for them; set `sys_temp_dir` in \
+             `[site.php.ini]` for another one"
+        ));
     }
     remarks.extend(scanned.iter().map(|file| {
         format!("{file} is not read: Howdah's PHP reads the folder `embed/conf.d` beside `fpm`")

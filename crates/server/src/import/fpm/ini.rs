@@ -24,6 +24,8 @@ pub(super) struct IniText {
 
 /// Returns the lines that say something, each with its number.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, IniLine)> + '_ {
+    // php-fpm passes over the mark that some editors put before the first line.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let numbered = text.lines().enumerate().map(|(number, line)| (number + 1, line.trim()));
     let says_something =
         |(_, line): &(usize, &str)| !line.is_empty() && !line.starts_with([';', '#']);
@@ -156,6 +158,12 @@ mod tests {
                 (9, value("e", "${X}", None)),
             ]
         );
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_setting() {
+        let found: Vec<_> = lines("\u{feff}[www]\n").collect();
+        assert_eq!(found, [(1, IniLine::Section("www".into()))]);
     }
 
     #[test]

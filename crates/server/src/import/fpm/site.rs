@@ -90,19 +90,16 @@ impl ImportedPool {
     fn add_table(&self, text: &mut String, table: &str) {
         let mut entries = self.tables.iter().filter(|(known, ..)| *known == table).peekable();
         let sets_sessions = self.tables.iter().any(|(_, name, _)| name == SESSIONS);
-        let tells_of_sessions = table == "ini" && !sets_sessions;
+        let tells_of_sessions = table == "ini" && !sets_sessions && self.sessions.is_some();
         // Writing to a String cannot fail.
         if entries.peek().is_some() || tells_of_sessions {
             let _ = writeln!(text, "\n[site.php.{table}]");
         }
-        if tells_of_sessions {
-            let is_usual = self.sessions.is_none();
-            let place = self.sessions.as_deref().unwrap_or(USUAL_SESSIONS);
+        if let Some(place) = self.sessions.as_ref().filter(|_| tells_of_sessions) {
             let _ = writeln!(
                 text,
                 "# Howdah's pools have a folder each for sessions. This line keeps php-fpm's, so \
-                 that nobody\n# has to log in again:\n{}{} = {}",
-                if is_usual { "# " } else { "" },
+                 that nobody\n# has to log in again:\n{} = {}",
                 toml_key(SESSIONS),
                 toml_text(place)
             );
@@ -112,9 +109,6 @@ impl ImportedPool {
         }
     }
 }
-
-/// The place of sessions that Debian's PHP has without a setting.
-const USUAL_SESSIONS: &str = "/var/lib/php/sessions";
 
 /// The names of files that php-fpm runs by default. Others are not run, whatever the web server
 /// says.

@@ -247,3 +247,16 @@ fn values_of_every_kind_are_valid_toml() {
         assert!(php.ini.contains(&(name.into(), value.into())), "{:?}", php.ini);
     }
 }
+
+#[test]
+fn a_folder_for_temporary_files_in_the_environment_is_told_of() {
+    for (lines, is_told) in [
+        ("env[TMPDIR] = /srv/tmp\n", true),
+        ("env[TMPDIR] = /srv/tmp\nphp_value[sys_temp_dir] = /srv/tmp\n", false),
+        ("env[TMP] = /srv/tmp\n", false),
+    ] {
+        let Imported { remarks, .. } = imported(&format!("[a]\n{LIMIT}pm = static\n{lines}"));
+        let told = remarks.iter().any(|remark| remark.contains("set `sys_temp_dir` in"));
+        assert_eq!(told, is_told, "{lines}: {remarks:?}");
+    }
+}
