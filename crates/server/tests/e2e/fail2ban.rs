@@ -139,6 +139,17 @@ fn fail2ban_finds_those_who_misbehave_and_nobody_forges_anothers_address() {
     let mut wire = server.client(15);
     wire.send("GET / HTTP/1.1\r\n\r\n");
     assert_eq!(wire.reply("GET").status, 400);
+    // A request line, and a field, beyond their limits.
+    let long = "a".repeat(100_000);
+    for (last, head, status) in [
+        (17, format!("GET /{long} HTTP/1.1\r\n"), 414),
+        (18, format!("GET / HTTP/1.1\r\nHost: x\r\nX-Long: {long}\r\n"), 431),
+    ] {
+        let mut wire = server.client(last);
+        wire.try_send(head);
+        let said = wire.rest_or_reply();
+        assert!(said.windows(3).any(|part| part == status.to_string().as_bytes()), "{status}");
+    }
     // A name that is refused.
     let mut wire = server.client(16);
     assert_eq!(wire.get("/.htaccess").status, 403);
@@ -167,9 +178,12 @@ fn fail2ban_finds_those_who_misbehave_and_nobody_forges_anothers_address() {
     site.server.wait_for_log(INNOCENT); // The forgeries.
     let log = site.path().join("copy.log");
     std::fs::write(&log, site.server.log()).unwrap();
-    for (mode, expected) in
-        [("login", &[11, 12][..]), ("requests", &[14]), ("bad", &[15]), ("forbidden", &[16])]
-    {
+    for (mode, expected) in [
+        ("login", &[11, 12][..]),
+        ("requests", &[14]),
+        ("bad", &[15, 17, 18]),
+        ("forbidden", &[16]),
+    ] {
         let Some(addresses) = found(mode, &log) else {
             return;
         };
