@@ -6,6 +6,7 @@ mod arrival;
 mod encryption;
 mod host;
 mod on_demand;
+mod pool_pages;
 mod question;
 mod resolving;
 mod show;
@@ -87,6 +88,8 @@ pub(crate) enum ExplainedOutcome {
     Listing(String),
     /// The response of an upstream: the URL there.
     Proxy(String),
+    /// The page of a pool: the key that names its path.
+    PoolPage(&'static str),
     /// An error, a redirect, or a text of the directives.
     Page,
 }
@@ -148,6 +151,7 @@ pub(crate) fn explain(config: &Config, question: &ExplainRequest) -> Result<Expl
     explanation.complaints.splice(0..0, flaws);
     // The file and the failing request report the same mistake.
     explanation.complaints.dedup();
+    pool_pages::answer(config, site, peer.remote.ip(), &mut explanation);
     let redirected = encryption::redirect(config, site, &request, &mut explanation);
     explanation.notes.extend(redirected.map(str::to_owned));
     explanation.notes.extend(on_demand::note(config, site, &host));

@@ -135,6 +135,7 @@ impl Page {
             }
             ExplainedOutcome::Listing(path) => format!("a list of the folder {path}"),
             ExplainedOutcome::Proxy(url) => format!("proxy: {url} (it was not asked)"),
+            ExplainedOutcome::PoolPage(key) => format!("the page of `{key}`"),
             ExplainedOutcome::Page if status.is_redirection() => "a redirect".to_owned(),
             ExplainedOutcome::Page => "a page of the server's own, or of ErrorDocument".to_owned(),
         };
@@ -239,6 +240,7 @@ pub(crate) fn json(explanation: &Explanation) -> String {
         }),
         ExplainedOutcome::Listing(path) => value!({ "kind": "listing", "path": path }),
         ExplainedOutcome::Proxy(url) => value!({ "kind": "proxy", "url": url }),
+        ExplainedOutcome::PoolPage(key) => value!({ "kind": "pool page", "key": key }),
         ExplainedOutcome::Page => value!({ "kind": "page" }),
     };
     let page = value!({

@@ -334,3 +334,38 @@ fn a_trusted_proxy_names_the_client() {
     assert_eq!(asked([127, 0, 0, 2], "192.0.2.7").as_deref(), Ok("127.0.0.2 -"));
     assert!(asked([127, 0, 0, 1], "rubbish").unwrap_err().contains("refused with 400"));
 }
+
+#[test]
+fn the_pages_of_a_pool_are_explained_as_they_are_answered() {
+    let tree = Tree::new("pool-pages", &[("index.php", "<?php echo 1;"), ("a.txt", "a")]);
+    let text = format!(
+        "[[site]]\nroot = \"{}\"\ntry = [\"$uri\", \"/index.php\"]\n[site.php]\n\
+         status_path = \"/fpm\"\nping_path = \"/ping\"\nstatus_allow = [\"192.0.2.5\"]\n",
+        tree.0.display()
+    );
+    let config = Config::parse(&text, "howdah.toml").unwrap();
+    let ask = |url: &str, last: u8| {
+        let question = ExplainRequest {
+            method: "GET".to_owned(),
+            url: url.to_owned(),
+            fields: Vec::new(),
+            from: [192, 0, 2, last].into(),
+        };
+        let told = explain(&config, &question).unwrap();
+        let what = match told.outcome {
+            ExplainedOutcome::PoolPage(key) => key,
+            ExplainedOutcome::Script { .. } => "script",
+            _ => "other",
+        };
+        let kind = told.head.fields.value(b"Content-Type").map(<[u8]>::to_vec);
+        (told.head.status.code(), what, kind.unwrap_or_default(), told.notes)
+    };
+    let (status, what, kind, _) = ask("/fpm?json&full", 5);
+    assert_eq!((status, what, &kind[..]), (200, "status_path", &b"application/json"[..]));
+    let (status, what, kind, _) = ask("/ping", 5);
+    assert_eq!((status, what, &kind[..]), (200, "ping_path", &b"text/plain;charset=UTF-8"[..]));
+    let (status, what, _, notes) = ask("/fpm", 7);
+    assert_eq!((status, what), (403, "other"));
+    assert!(notes[0].contains("`status_allow` keeps 192.0.2.7 from"), "{notes:?}");
+    assert_eq!(ask("/fpm/more", 5).1, "script");
+}

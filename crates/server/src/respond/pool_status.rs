@@ -30,13 +30,21 @@ pub(crate) fn respond(
         return Some(Response::error(Status::FORBIDDEN));
     }
     let (content_type, content) = match is_ping {
-        true => ("text/plain;charset=UTF-8", php.ping_response.clone()),
+        true => (PING_TYPE, php.ping_response.clone()),
         false => {
             let query = FpmQuery::of(context.request.query());
             let (pool, now) = of_site(context.thread, site)?;
             (query.content_type(), fpm_page(site.name(), &pool, query, now))
         }
     };
+    Some(Response::new(
+        ResponseHeadSource::Own(head_of(content_type)),
+        ResponseBody::whole(content.into_bytes().into()),
+    ))
+}
+
+/// Returns the head of such a page.
+pub(crate) fn head_of(content_type: &str) -> ResponseHead {
     let mut head = ResponseHead::new(Status::OK);
     for (name, value) in [
         ("Content-Type", content_type),
@@ -45,14 +53,14 @@ pub(crate) fn respond(
     ] {
         head.fields.push(name.as_bytes(), value.as_bytes());
     }
-    Some(Response::new(
-        ResponseHeadSource::Own(head),
-        ResponseBody::whole(content.into_bytes().into()),
-    ))
+    head
 }
 
+/// The content type of the ping.
+pub(crate) const PING_TYPE: &str = "text/plain;charset=UTF-8";
+
 /// Returns whether the request is for the ping (`true`) or the status page; `None` for neither.
-fn page_of(php: &Php, request: &Request) -> Option<bool> {
+pub(crate) fn page_of(php: &Php, request: &Request) -> Option<bool> {
     if php.status_path.is_none() && php.ping_path.is_none() {
         return None;
     }
