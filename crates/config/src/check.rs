@@ -407,6 +407,12 @@ impl<'d, 'i> SettingPositions<'d, 'i> {
         value.map_or_else(|| self.key(number, "php"), |value| self.at(number, value.span()))
     }
 
+    /// Returns whether a key is in `[site.php]`.
+    fn has_php(&self, number: usize, key: &str) -> bool {
+        let php = self.value(number).and_then(|site| site.get_ref().get("php"));
+        php.is_some_and(|php| php.get_ref().get(key).is_some())
+    }
+
     /// The position of the `user` of a site's pool; `None` if the key is missing.
     fn pool_user(&self, number: usize) -> Option<Position> {
         let user = self.value(number)?.get_ref().get("php")?.get_ref().get("user")?;

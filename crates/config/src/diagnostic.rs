@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use toml::de::DeTable;
 
-use crate::near::nearest;
+use crate::near::{self, nearest};
 use crate::reference;
 
 /// A mistake in a configuration.
@@ -186,6 +186,12 @@ impl<'t> MistakeCollector<'t> {
             } else {
                 format!("in {place}")
             };
+            let of_fpm = near::of_php_fpm(name).filter(|equal| known.contains(equal));
+            if let Some(equal) = of_fpm {
+                let help = format!("php-fpm's `{name}` is `{equal}` here");
+                self.add(key.span(), format!("unknown key `{name}` {where_}"), Some(help));
+                continue;
+            }
             let help = match (nearest(name, known), reference::sections_of(name)) {
                 (Some(near), _) => format!("did you mean `{near}`?"),
                 (None, Some(sections)) => format!("`{name}` {sections}"),

@@ -26,7 +26,7 @@ use toml::de::DeValue;
 
 pub(crate) use acme::{AskUrl, Challenge, DirectoryUrl, Email};
 pub(crate) use amounts::{
-    AtLeast, AutoCount, AutoSize, Niceness, RateLimit, Size, SizeWithin, Within,
+    AtLeast, AutoCount, AutoCountTo, AutoSize, Niceness, RateLimit, Size, SizeWithin, Within,
 };
 pub(crate) use fields::{
     Charset, ErrorPages, FieldName, FieldRules, FieldTable, NameGlob, TypeGlob,

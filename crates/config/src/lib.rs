@@ -38,8 +38,8 @@ pub use log_format::{
 };
 pub use section::Key;
 pub use settings::{
-    ClientLimits, Config, FRONT_USER, FieldRule, Http2, Http3, Lane, Log, POOL_USER, Php,
-    ResourceLimits, SiteSettings, SiteTls,
+    ClientLimits, Config, FRONT_USER, FieldRule, Http2, Http3, Lane, Log, MOST_WORKERS, POOL_USER,
+    Php, ResourceLimits, SiteSettings, SiteTls,
 };
 pub use system_log::{LogDaemon, SystemLog};
 pub use values::{

@@ -13,6 +13,29 @@ pub(crate) fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
         .map(|(_, candidate)| candidate)
 }
 
+/// The key that is equal to a setting of php-fpm, by the setting's name or its last part. `None`
+/// for other names.
+pub(crate) fn of_php_fpm(name: &str) -> Option<&'static str> {
+    let name = name.to_lowercase();
+    let last = name.rsplit(['.', '-']).next().unwrap_or(&name);
+    let equal = match last {
+        "pm" => "mode",
+        "max_children" => "workers",
+        "start_servers" => "start_workers",
+        "min_spare_servers" => "min_spare_workers",
+        "max_spare_servers" => "max_spare_workers",
+        "process_idle_timeout" => "idle_timeout",
+        "request_slowlog_timeout" | "slowlog" => "slow_after",
+        "request_slowlog_trace_depth" => "slow_trace_depth",
+        "limit_extensions" => "extensions",
+        "php_value" | "php_flag" => "ini",
+        "php_admin_value" | "php_admin_flag" => "admin_ini",
+        "rlimit_files" | "rlimit_core" => "rlimits",
+        _ => return None,
+    };
+    Some(equal)
+}
+
 /// The number of letters that must be inserted, removed, replaced or swapped with their neighbour
 /// to turn `a` into `b` (the optimal string alignment distance).
 fn distance(a: &str, b: &str) -> usize {

@@ -18,7 +18,7 @@ pub use self::http3::Http3;
 pub use self::lane::Lane;
 pub use self::limits::ClientLimits;
 pub use self::log::Log;
-pub use self::php::{Php, ResourceLimits};
+pub use self::php::{MOST_WORKERS, Php, ResourceLimits};
 pub use self::site::{FieldRule, SiteSettings};
 pub use self::tls::SiteTls;
 use crate::acme::Acme;

@@ -39,7 +39,8 @@ pub(super) fn workers(
     report: &mut MistakeCollector<'_>,
 ) {
     let Some(php) = &site.php else { return };
-    for mistake in mistakes(php) {
+    let is_given = |key: &str| places.has_php(number, key);
+    for mistake in mistakes(php).into_iter().chain(without_effect(php, is_given)) {
         let PoolMistake { key, message, help } = mistake;
         report.add_at(places.php_key(number, key), message, Some(help));
     }
@@ -138,6 +139,34 @@ fn mistakes(php: &Php) -> Vec<PoolMistake> {
         let limits = "`min_spare_workers` and `max_spare_workers`";
         let message = format!("`start_workers` = {start} is not between {limits}");
         add("start_workers", message, "give a number between them: workers that start are free");
+    }
+    mistakes
+}
+
+/// Finds keys that change nothing because of others. `is_given` says whether a key is there.
+fn without_effect(php: &Php, is_given: impl Fn(&str) -> bool) -> Vec<PoolMistake> {
+    let mut mistakes = Vec::new();
+    let mut add = |key, message: String, help: &str| {
+        mistakes.push(PoolMistake { key, message, help: help.to_owned() });
+    };
+    if is_given("memory_share") && php.mode != PoolMode::Auto {
+        let message = format!("`memory_share` has no effect with `mode = \"{}\"`", php.mode.name());
+        add("memory_share", message, "leave `memory_share` out, or give `mode = \"auto\"`");
+    }
+    if is_given("shm_size") && !php.private_ipc {
+        let message = "`shm_size` has no effect with `private_ipc = false`".to_owned();
+        add("shm_size", message, "leave one of them out");
+    }
+    if php.ping_path.is_some() && php.ping_path == php.status_path {
+        let message = "`ping_path` is `status_path` as well".to_owned();
+        add("ping_path", message, "give each page a path of its own");
+    }
+    let Some(most) = php.request_terminate_timeout else {
+        return mistakes;
+    };
+    if php.slow_after().is_some_and(|after| after > most) {
+        let message = "`slow_after` is longer than `request_terminate_timeout`".to_owned();
+        add("slow_after", message, "give it less: no script runs for as long as that");
     }
     mistakes
 }

@@ -141,14 +141,27 @@ fn rate(text: &str) -> Result<Rate, ValueError> {
     }
 }
 
-/// `"auto"` or a whole number of at least 1.
-pub(crate) struct AutoCount;
+/// `"auto"` or a whole number of at least 1 and at most `MAX`.
+pub(crate) struct AutoCountTo<const MAX: usize>;
 
-impl ValueKind for AutoCount {
+/// `"auto"` or a whole number of at least 1.
+pub(crate) type AutoCount = AutoCountTo<{ usize::MAX }>;
+
+impl<const MAX: usize> AutoCountTo<MAX> {
+    /// The numbers that are taken.
+    fn numbers() -> String {
+        match MAX {
+            usize::MAX => "a whole number, at least 1".to_owned(),
+            most => format!("a whole number from 1 to {most}"),
+        }
+    }
+}
+
+impl<const MAX: usize> ValueKind for AutoCountTo<MAX> {
     type Value = Count;
 
     fn name() -> String {
-        "`\"auto\"` or a whole number, at least 1".to_owned()
+        format!("`\"auto\"` or {}", Self::numbers())
     }
 
     fn show(value: &Count) -> String {
@@ -159,17 +172,26 @@ impl ValueKind for AutoCount {
     }
 
     fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<Count> {
-        let help = "give `\"auto\"` or a whole number, at least 1";
-        if value.get_ref().is_integer() {
-            return AtLeast::<usize, 1>::read(value, report).map(Count::Exactly);
+        let number = if value.get_ref().is_integer() {
+            Count::Exactly(AtLeast::<usize, 1>::read(value, report)?)
+        } else {
+            let help = format!("give `\"auto\"` or {}", Self::numbers());
+            read_string(value, report, "`\"auto\"` or a whole number", |text| match text {
+                "auto" => Ok(Count::Auto),
+                other => match other.parse() {
+                    Ok(number) if number > 0 => Ok(Count::Exactly(number)),
+                    _ => Err(ValueError::new(format!("`{other}` is not a count"), help.as_str())),
+                },
+            })?
+        };
+        if let Count::Exactly(number) = number
+            && number > MAX
+        {
+            let help = format!("give `\"auto\"` or {}", Self::numbers());
+            report.add(value.span(), format!("{number} is too large"), Some(help));
+            return None;
         }
-        read_string(value, report, "`\"auto\"` or a whole number", |text| match text {
-            "auto" => Ok(Count::Auto),
-            other => match other.parse() {
-                Ok(number) if number > 0 => Ok(Count::Exactly(number)),
-                _ => Err(ValueError::new(format!("`{other}` is not a count"), help)),
-            },
-        })
+        Some(number)
     }
 }
 

@@ -247,7 +247,13 @@ impl ValueKind for Umask {
 
     fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<u32> {
         let help = "write `\"0022\"` to keep others from writing, `\"0077\"` from reading as well";
-        permissions(value, report, &Self::name(), help)
+        let mask = permissions(value, report, &Self::name(), help)?;
+        if mask & 0o700 != 0 {
+            let message = "these permissions are the owner's: PHP could not use its own files";
+            report.add(value.span(), message.to_owned(), Some(help.to_owned()));
+            return None;
+        }
+        Some(mask)
     }
 }
 

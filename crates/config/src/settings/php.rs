@@ -5,14 +5,17 @@ use std::time::Duration;
 
 use super::{Lane, loopback};
 use crate::kinds::{
-    AtLeast, AutoCount, ConnectTo, Extension, FilePath, Flag, FunctionName, Ini, LaneTables, List,
-    ModeName, Niceness, Optional, PagePath, PhpVersion, Proxies, SandboxLevel, SapiName, Size,
-    SizeWithin, Table, Text, TimeSpan, TimeSpanOrZero, Umask, User, VariableName, VariableTable,
-    Within,
+    AtLeast, AutoCountTo, ConnectTo, Extension, FilePath, Flag, FunctionName, Ini, LaneTables,
+    List, ModeName, Niceness, Optional, PagePath, PhpVersion, Proxies, SandboxLevel, SapiName,
+    Size, SizeWithin, Table, Text, TimeSpan, TimeSpanOrZero, Umask, User, VariableName,
+    VariableTable, Within,
 };
 use crate::listener::TrustedProxies;
 use crate::section::section;
 use crate::values::{Count, Destination, PoolMode, Sandbox, Sapi, UserName};
+
+/// Workers that a pool can have. More in the configuration is a mistake.
+pub const MOST_WORKERS: usize = 1024;
 
 section! {
     /// A site's PHP pool.
@@ -39,7 +42,7 @@ section! {
         mode ("mode"): PoolMode as ModeName = PoolMode::Auto,
             "Fits any machine, and memory that is short does not bring the server down.";
         /// PHP processes at most, each of which runs one request at a time.
-        workers ("workers"): Count as AutoCount = Count::Auto,
+        workers ("workers"): Count as AutoCountTo<MOST_WORKERS> = Count::Auto,
             "`auto` is four per processor: scripts spend most of their time waiting for databases.";
         /// Workers that a pool with `mode = "dynamic"` starts with.
         start_workers ("start_workers"): Option<usize> as Optional<AtLeast<usize, 1>> = None,
@@ -310,7 +313,8 @@ section! {
         nofile ("nofile"): Option<u64> as Optional<AtLeast<u64, 16>> = None,
             "Unset is the server's own soft limit, at least 1024.";
         /// Bytes of a file that a process may write. Beyond it: writing fails.
-        fsize ("fsize"): Option<u64> as Optional<Size<u64>> = None,
+        fsize ("fsize"): Option<u64> as
+            Optional<SizeWithin<{ 1 << 10 }, { 1 << 50 }>> = None,
             "Unset is no limit: backups and databases in files may be large.";
         /// Bytes of address space, with shared libraries, opcache and its reserve for compiled
         /// code. Beyond it: allocating fails.
@@ -354,6 +358,6 @@ impl Php {
 
     /// The number of workers that `auto` means on a machine with this many processors.
     pub fn worker_count(&self, processors: usize) -> usize {
-        self.workers.resolve(processors.saturating_mul(4))
+        self.workers.resolve(processors.saturating_mul(4).min(MOST_WORKERS))
     }
 }

@@ -151,7 +151,6 @@ fn every_key_reaches_its_field() {
         min_spare_workers = 2
         max_spare_workers = 4
         idle_timeout = "13s"
-        memory_share = 40
         queue = 9
         queue_timeout = "10s"
         status_path = "/fpm-status"
@@ -190,7 +189,7 @@ fn every_key_reaches_its_field() {
         connect = ["127.0.0.1:3306", "*:443", "unix:/run/x.sock", "udp"]
         no_new_privs = false
         private_tmp = false
-        private_ipc = false
+        private_ipc = true
         shm_size = "1M"
         hide_processes = false
         rlimits = { nproc = 100, core = "1M", nofile = 200, fsize = "2G", as = "3G", cpu = "4m" }
@@ -310,7 +309,7 @@ fn every_key_reaches_its_field() {
         min_spare_workers: Some(2),
         max_spare_workers: Some(4),
         idle_timeout: Some(seconds(13)),
-        memory_share: 40,
+        memory_share: 80,
         queue: 9,
         queue_timeout: seconds(10),
         status_path: Some("/fpm-status".into()),
@@ -366,7 +365,7 @@ fn every_key_reaches_its_field() {
         ]),
         no_new_privs: false,
         private_tmp: false,
-        private_ipc: false,
+        private_ipc: true,
         shm_size: 1 << 20,
         hide_processes: false,
         lanes: vec![Lane {

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use howdah_config::{AccessTarget, Count, ListenAddress, ListenerSettings, listen_addresses};
+use howdah_config::{
+    AccessTarget, Count, ListenAddress, ListenerSettings, MOST_WORKERS, listen_addresses,
+};
 
 /// A server for PHP sites.
 #[derive(Debug, Parser)]
@@ -58,7 +60,7 @@ pub(super) struct ServeArguments {
     #[arg(long, value_name = "internal", value_parser = ["internal"])]
     pub(super) tls: Option<String>,
     /// PHP workers per site: a number, or auto for four per processor
-    #[arg(long, value_name = "N|auto", value_parser = count)]
+    #[arg(long, value_name = "N|auto", value_parser = count_of_workers)]
     pub(super) workers: Option<Count>,
     /// Event-loop threads: a number, or auto for one per processor
     #[arg(long, value_name = "N|auto", value_parser = count)]
@@ -212,6 +214,15 @@ fn count(text: &str) -> Result<Count, String> {
     }
 }
 
+fn count_of_workers(text: &str) -> Result<Count, String> {
+    match count(text)? {
+        Count::Exactly(number) if number > MOST_WORKERS => {
+            Err(format!("give a number from 1 to {MOST_WORKERS}, or auto"))
+        }
+        count => Ok(count),
+    }
+}
+
 fn access_log(text: &str) -> Result<AccessTarget, String> {
     // The advice is written for the configuration file, where values are in quotes.
     AccessTarget::parse(text)
@@ -254,6 +265,13 @@ mod tests {
         assert_eq!((serve.workers, serve.threads), (Some(Count::Exactly(3)), Some(Count::Auto)));
         assert!(serve.no_php && serve.no_htaccess);
         assert_eq!(serve.access_log, Some(AccessTarget::Off));
+    }
+
+    #[test]
+    fn a_pool_has_at_most_1024_workers() {
+        let told = serve(&["/srv", "--workers", "1025"]).unwrap_err();
+        assert!(told.contains("give a number from 1 to 1024, or auto"), "{told}");
+        assert!(serve(&["/srv", "--workers", "1024", "--threads", "1025"]).is_ok());
     }
 
     #[test]

@@ -352,3 +352,6 @@ const USUAL_PIDS: u64 = 1024;
 const ZYGOTES: u64 = 2;
 /// Bytes that PHP with the usual extensions takes before any script runs.
 const LEAST_MEMORY: u64 = 32 << 20;
+
+// The configuration refuses what a pool's shared memory has no room for.
+const _: () = assert!(howdah_config::MOST_WORKERS == howdah_ipc::layout::MOST_WORKERS);
