@@ -110,6 +110,13 @@ impl PlanFinder<'_> {
                  everything on this machine"
             );
             self.warnings.push(warning);
+        } else if identity.gid == 0 || identity.groups.contains(&0) {
+            self.warnings.push(format!(
+                "site {name}: PHP runs in root's group because of `php.group`, \
+                 `php.supplementary_groups` or the groups of {}: every script can read and change \
+                 what that group may",
+                identity.name
+            ));
         }
         Some(identity)
     }
