@@ -172,6 +172,8 @@ impl PlanFinder<'_> {
         let mut pools = Vec::new();
         for (number, site) in config.sites.iter().enumerate() {
             self.look_at_root(site, front);
+            let state = self.states.get(number).cloned().flatten();
+            self.look_for_system_folders(site, state.as_deref());
             if let Some(php) = &site.php
                 && let Some(pool) = self.pool(number, site, php, config, front)
             {

@@ -22,6 +22,7 @@ pub(super) mod leading_away;
 mod mail;
 mod places;
 pub(crate) mod site_folders;
+pub(super) mod system_folders;
 
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
@@ -105,7 +106,8 @@ impl PoolIsolation {
             (Resource::FileSize, limits.fsize),
             (Resource::AddressSpace, limits.address_space),
         ];
-        let reach = ReachableFiles::plan((config, number), php, paths);
+        let has_memory = php.private_ipc && abilities.shared_memory.is_ok();
+        let reach = ReachableFiles::plan((config, number), php, paths).with_memory(has_memory);
         if confines && abilities.mounts.is_err() {
             notices.extend(reach.inside().iter().map(|folder| reached(&site.name, folder)));
         }
@@ -117,8 +119,7 @@ impl PoolIsolation {
                 && abilities.mounts.is_ok()
                 && names_nothing_temporary(site, php, paths, notices),
             hides_processes: php.hide_processes && abilities.mounts.is_ok(),
-            shared_memory: Some(php.shm_size)
-                .filter(|_| php.private_ipc && abilities.shared_memory.is_ok()),
+            shared_memory: Some(php.shm_size).filter(|_| has_memory),
             covers: confines && abilities.mounts.is_ok(),
             nice: php.nice,
             limits: given.chain([(Resource::Core, limits.core)]).collect(),
@@ -204,6 +205,12 @@ impl PoolIsolation {
                 calls.compile()
             }),
         })
+    }
+
+    /// Returns the limits that PHP may meet while it starts, but for that of the user's processes.
+    pub(crate) fn limits_of_start(&self) -> Vec<(Resource, u64)> {
+        let is_own = |(what, _): &&(Resource, u64)| *what != Resource::Processes;
+        self.limits.iter().filter(is_own).copied().collect()
     }
 
     /// Returns the place of the pool's state folder.

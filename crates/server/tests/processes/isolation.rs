@@ -14,6 +14,7 @@ mod releases;
 mod retirement;
 mod shared_memory;
 mod system_calls;
+mod system_folders;
 
 use std::path::PathBuf;
 

@@ -1,13 +1,35 @@
 //! The document roots of a plan.
 
+use std::path::Path;
+
 use howdah_config::{RootTemplate, SiteSettings, Symlinks};
 use howdah_sys::credentials::Identity;
 
 use super::{PlanFinder, may_enter};
+use crate::supervisor::isolation::system_folders::is_of_system;
 use crate::supervisor::releases::missing_root;
 use crate::supervisor::survey::{PathState, written_root};
 
 impl PlanFinder<'_> {
+    /// Warns about a root, and about a state folder `state`, that every pool needs: it cannot be
+    /// closed to the pools of other sites.
+    pub(super) fn look_for_system_folders(&mut self, site: &SiteSettings, state: Option<&Path>) {
+        let root = ("root", Some(written_root(site)));
+        for (key, path) in [root, ("php.state_dir", state)] {
+            let found = path.and_then(|path| self.answers.of(path));
+            let Some(folder) = found.map(|found| &found.real).filter(|real| is_of_system(real))
+            else {
+                continue;
+            };
+            self.warnings.push(format!(
+                "site {}: `{key}`: {} is a folder of the system, which every pool needs: it is not \
+                 kept from other sites; give the site a folder of its own",
+                site.name,
+                folder.display()
+            ));
+        }
+    }
+
     /// Warns about a root that is missing, that the front may not enter, or whose file system
     /// hangs. Such a site answers with 404 or 403, or late.
     pub(super) fn look_at_root(&mut self, site: &SiteSettings, front: Option<&Identity>) {

@@ -11,39 +11,11 @@ use howdah_sys::landlock::{FileRights, Ruleset};
 use super::super::survey::{PathState, written_root};
 use super::PoolPaths;
 use super::places::{RootPlace, TakenPlaces, place_of, root_of, trusted};
+use super::system_folders::{PROGRAMS, SHARED, SHARED_TEMPORARY, SYSTEM, WRITTEN, is_of_system};
 
 /// Entries of a folder that are granted one by one, because another site's folder is among them.
 /// Beyond it the folder's entries are out of reach, except what belongs to the site itself.
 const MOST_ENTRIES: usize = 1000;
-
-/// Folders for temporary files and shared memory. Strict pools have the first two.
-const SHARED_TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
-
-/// Folders with programs and libraries.
-const PROGRAMS: [&str; 8] =
-    ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt"];
-/// Files and folders that programs and libraries read.
-const SYSTEM: [&str; 8] = [
-    "/etc",
-    "/proc",
-    "/sys",
-    "/dev",
-    "/run/systemd/resolve",
-    "/run/resolvconf",
-    "/var/lib/php",
-    "/var/cache/fontconfig",
-];
-/// Devices that programs write to, and a process's own entries, whose permissions protect them.
-const WRITTEN: [&str; 8] = [
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/random",
-    "/dev/urandom",
-    "/dev/tty",
-    "/dev/ptmx",
-    "/proc",
-];
 
 /// The files that a pool may reach.
 #[derive(Debug, Clone)]
@@ -108,6 +80,8 @@ impl ReachableFiles {
         let inside = inside(&config.sites[number], root.as_deref(), &foreign, &needed);
         // Paths within the site's own folders belong to the site, too.
         foreign.retain(|path| !own.iter().any(|own| path.starts_with(own)));
+        // One site's mistake must not take PHP from all others. The plan has a warning.
+        foreign.retain(|path| !is_of_system(path));
         let chroot = php.chroot.as_ref().and_then(|folder| trusted(folder, answers));
         let php_files = files_of_php(php, paths);
         let sockets = php.connect.iter().flatten().filter_map(|destination| match destination {
@@ -130,6 +104,12 @@ impl ReachableFiles {
             readable,
             writable,
         }
+    }
+
+    /// Lets a strict pool write to shared memory, if it has its own.
+    pub(super) fn with_memory(mut self, is_own: bool) -> ReachableFiles {
+        self.written.extend(is_own.then(|| PathBuf::from(SHARED_TEMPORARY[2])));
+        self
     }
 
     /// The folders of other sites that mounts have to cover, because Landlock has no rule that

@@ -73,6 +73,26 @@ fn another_site_neither_reads_nor_uses_up_shared_memory() {
 }
 
 #[test]
+fn a_strict_pool_has_its_own_shared_memory() {
+    if !can_run() || !has_own_memory() {
+        return;
+    }
+    let sites = Sites::start("sandbox = \"strict\"");
+    let path = format!("/dev/shm/howdah-strict-{}", std::process::id());
+    assert_eq!(sites.run(&format!("echo file_put_contents('{path}', 'mine');")), "4");
+    assert_eq!(sites.run(&read(&path)), "mine");
+    assert!(!Path::new(&path).exists());
+    sites.server.stop();
+    // The machine's own stays closed.
+    let sites = Sites::start("sandbox = \"strict\"\nprivate_ipc = false");
+    assert_eq!(
+        sites.run(&format!("echo @file_put_contents('{path}', 'x') ? 'open' : 'no';")),
+        "no"
+    );
+    sites.server.stop();
+}
+
+#[test]
 fn shared_memory_outlives_a_crash_a_reload_and_a_new_program() {
     if !can_run() || !has_own_memory() {
         return;
