@@ -18,6 +18,7 @@ use crate::EXIT_USAGE;
 use crate::body::BodyReader;
 use crate::children;
 use crate::ini::{IniPair, PoolIni};
+use crate::log::{self, Level};
 use crate::lookup::EncodedSlashMeaning;
 use crate::php_request::{ClientGone, Field, HeadError, PhpRequest, ResponseSink, WorkerFacts};
 use crate::process;
@@ -252,6 +253,7 @@ fn run(options: &RunOptions) -> Result<(), String> {
         // PHP's settings alone are looked at.
         let scanned = std::env::var(unread_ini::SCAN_FOLDERS).ok();
         unread_ini::tell(&engine.facts().ini_folder, scanned.as_deref());
+        log::write(Level::Notice, b"PHP has started", None);
     }
     children::prepare(std::iter::empty()).map_err(|error| error.to_string())?;
     let (body, body_length) = options.read_body()?;

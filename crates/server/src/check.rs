@@ -2,6 +2,7 @@
 //! sites' roots.
 
 pub(crate) mod php_ini;
+pub(crate) mod pool_access;
 pub(crate) mod settings;
 mod show;
 mod tree;

@@ -82,8 +82,9 @@ impl CheckArguments {
             found.warnings.extend(check::settings::doubts(&config));
             // A running server tells them when the pools start.
             if former.is_none() {
+                let obstacles = check::pool_access::obstacles(found, &environment);
                 let mistakes = check::php_ini::mistakes(found, &environment);
-                found.warnings.extend(mistakes);
+                found.warnings.extend(obstacles.into_iter().chain(mistakes));
             }
         }
         Ok(CheckedConfig {

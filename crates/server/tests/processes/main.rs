@@ -6,6 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod check_of_pools;
 mod chroot;
 mod command_line;
 mod deaths;
