@@ -11,7 +11,7 @@ use howdah_sys::landlock::{FileRights, Ruleset};
 use super::super::survey::{PathState, written_root};
 use super::PoolPaths;
 use super::places::{RootPlace, TakenPlaces, place_of, root_of, trusted};
-use super::system_folders::{PROGRAMS, SHARED, SHARED_TEMPORARY, SYSTEM, WRITTEN, is_of_system};
+use super::system_folders::{PROGRAMS, SHARED_TEMPORARY, SYSTEM, WRITTEN, is_of_system};
 
 /// Entries of a folder that are granted one by one, because another site's folder is among them.
 /// Beyond it the folder's entries are out of reach, except what belongs to the site itself.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use howdah_config::{Config, SiteSettings, Symlinks};
 
 use super::super::survey::{PathState, SurveyAnswers, written_root};
+use super::system_folders::SHARED;
 
 /// The document root of a site, or the folder that holds the roots of its hosts.
 ///
@@ -184,33 +185,3 @@ pub(super) fn trusted(path: &Path, answers: &SurveyAnswers) -> Option<PathBuf> {
     let found = answers.of(path).filter(|found| found.is_found())?;
     found.refused_link().is_none().then(|| found.real.clone())
 }
-
-/// Folders that belong to the whole machine. Beside a site's root, they hold the folders of others.
-const SHARED: [&str; 26] = [
-    "/",
-    "/bin",
-    "/boot",
-    "/dev",
-    "/etc",
-    "/home",
-    "/lib",
-    "/media",
-    "/mnt",
-    "/opt",
-    "/proc",
-    "/root",
-    "/run",
-    "/sbin",
-    "/srv",
-    "/sys",
-    "/tmp",
-    "/usr",
-    "/usr/lib",
-    "/usr/local",
-    "/usr/share",
-    "/var",
-    "/var/lib",
-    "/var/local",
-    "/var/tmp",
-    "/var/www",
-];
