@@ -42,9 +42,20 @@ pub fn fork() -> io::Result<Fork> {
     // SAFETY: this program never starts a second thread, so no lock can be held by one that the
     // child lacks.
     match unsafe { libc::fork() } {
-        -1 => Err(io::Error::last_os_error()),
+        -1 => Err(with_limits(io::Error::last_os_error())),
         0 => Ok(Fork::Child),
         child => Ok(Fork::Parent(child)),
+    }
+}
+
+/// Adds to an error of a fork which keys of the site may be its reason.
+fn with_limits(error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(libc::EAGAIN) => io::Error::new(
+            error.kind(),
+            format!("{error}: there are too many processes; see `pids` and `rlimits.nproc`"),
+        ),
+        _ => error,
     }
 }
 
@@ -451,3 +462,15 @@ fn end_by(signal: i32) {
 }
 
 extern "C" fn on_nothing(_signal: i32) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_for_want_of_processes_names_the_keys_of_the_limits() {
+        let told = |number| with_limits(io::Error::from_raw_os_error(number)).to_string();
+        assert!(told(libc::EAGAIN).ends_with("see `pids` and `rlimits.nproc`"));
+        assert!(!told(libc::ENOMEM).contains("rlimits"));
+    }
+}

@@ -298,7 +298,12 @@ impl PoolProcesses {
         ];
         let program = zygote_program(&self.name, plan, environment, confinement, descriptors)?;
         let pid = program.start().map_err(|error| {
-            io::Error::new(error.kind(), format!("{}: {error}", plan.program.display()))
+            // EAGAIN of `execve(2)`.
+            let why = match error.kind() {
+                io::ErrorKind::WouldBlock => ": there are too many processes; see `rlimits.nproc`",
+                _ => "",
+            };
+            io::Error::new(error.kind(), format!("{}: {error}{why}", plan.program.display()))
         })?;
         oom::prefer_workers(pid);
         if plan.isolation.has_own_shared_memory() {

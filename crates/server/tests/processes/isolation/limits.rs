@@ -96,6 +96,9 @@ fn a_site_without_processes_keeps_no_other_site_from_a_reload() {
     sites
         .server
         .wait_for_log("two: its workers have not started in 10 s; the other sites");
+    let reason = "cannot fork a worker: Resource temporarily unavailable (os error 11): there are \
+                  too many processes; see `pids` and `rlimits.nproc`";
+    sites.server.wait_for_log(reason);
     // The processes of the former generation have ended with it.
     wait_until("the site has workers", || sites.run("echo 'fine';") == "fine");
     sites.server.stop();
