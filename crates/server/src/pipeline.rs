@@ -327,9 +327,12 @@ async fn answer(
             Resolution::Exhausted => Ok(Response::error(Status::INTERNAL_SERVER_ERROR)),
             other => {
                 let mut response = Response::of(other);
-                adjust(context, site, rules, &mut response)
-                    .await
-                    .map(|()| response.with_retry_after())
+                // A 503 that directives ask for is answered as they say.
+                let is_own = rules.is_none();
+                adjust(context, site, rules, &mut response).await.map(|()| match is_own {
+                    true => response.with_retry_after(),
+                    false => response,
+                })
             }
         };
         // In place: to hand a response over is to copy it.
