@@ -276,14 +276,18 @@ impl Wire {
 
     /// Reads this many bytes.
     pub fn exactly(&mut self, length: usize) -> Vec<u8> {
+        let read = self.exactly_or_end(length);
+        read.unwrap_or_else(|read| panic!("the connection ended after {read} of {length} bytes"))
+    }
+
+    /// Reads this many bytes. The number that has arrived, if the connection ends before.
+    pub fn exactly_or_end(&mut self, length: usize) -> Result<Vec<u8>, usize> {
         while self.input.len() < length {
-            assert!(
-                self.fill(),
-                "the connection ended after {} of {length} bytes",
-                self.input.len()
-            );
+            if !self.fill() {
+                return Err(self.input.len());
+            }
         }
-        self.input.drain(..length).collect()
+        Ok(self.input.drain(..length).collect())
     }
 
     /// Reads until `what` has arrived. Returns everything up to its end.
