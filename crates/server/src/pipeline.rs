@@ -139,8 +139,14 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> ServedReq
     context.phase.set(Phase::Sending);
     // Nothing needs them any more, and the client may take its time.
     (context.script_environment, context.script_notes) = (None, None);
+    if context.scratch.head.capacity() > LARGE_HEAD {
+        context.scratch.head = Vec::new();
+    }
     ServedRequest { response, site: Some(site), user, notes }
 }
+
+/// Bytes of a buffer for a script's head that a connection does not keep while it sends.
+const LARGE_HEAD: usize = 16 << 10;
 
 /// The refusal of a request whose site is known, before it is resolved.
 struct RefusedRequest {
