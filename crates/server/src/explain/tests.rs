@@ -59,6 +59,16 @@ fn tree(name: &str) -> Tree {
     Tree::new(name, &files)
 }
 
+/// A request for `url` without fields of its own.
+fn get(url: &str) -> ExplainRequest {
+    ExplainRequest {
+        method: "GET".to_owned(),
+        url: url.to_owned(),
+        fields: Vec::new(),
+        from: [192, 0, 2, 7].into(),
+    }
+}
+
 #[test]
 fn events_are_shown_in_order_with_their_lines() {
     let tree = tree("order");
@@ -196,12 +206,7 @@ fn a_redirect_to_https_is_told() {
         ("https://a.example/a.txt", false),
         ("http://a.example/.well-known/acme-challenge/x", false),
     ] {
-        let question = ExplainRequest {
-            method: "GET".to_owned(),
-            url: url.to_owned(),
-            fields: Vec::new(),
-            from: [192, 0, 2, 7].into(),
-        };
+        let question = get(url);
         let explanation = explain(&config, &question).unwrap();
         let location = explanation.head.fields.value(b"location");
         let expected = is_redirected.then_some(&b"https://a.example/a.txt"[..]);
@@ -256,12 +261,7 @@ fn the_listeners_that_a_request_arrives_on_are_told() {
         ("https://shop.example/a.txt", "shop", note),
         ("http://shop.example:81/a.txt", "shop", "note: no listener has port 81 for http, "),
     ] {
-        let question = ExplainRequest {
-            method: "GET".to_owned(),
-            url: url.to_owned(),
-            fields: Vec::new(),
-            from: [192, 0, 2, 7].into(),
-        };
+        let question = get(url);
         let explanation = explain(&config, &question).unwrap();
         let page = text(&explanation);
         assert_eq!(explanation.site, name, "{url}");
@@ -281,12 +281,7 @@ fn a_certificate_on_demand_is_told() {
              hosts = [\"*.example.org\", \"www.example.net\"]\nroot = \"{}/{{host}}\"\n",
             tree.0.display()
         );
-        let question = ExplainRequest {
-            method: "GET".to_owned(),
-            url: url.to_owned(),
-            fields: Vec::new(),
-            from: [192, 0, 2, 7].into(),
-        };
+        let question = get(url);
         let config = Config::parse(&text, "howdah.toml").unwrap();
         explain(&config, &question).unwrap().notes.join("; ")
     };

@@ -383,10 +383,10 @@ impl<T: Transport> H1Connection<T> {
             return AfterResponse::Close;
         };
         let length = response.length();
-        let mut head = thread.held_memory(&peer);
+        // The head is there as data and as it is sent.
+        let head = 2 * response.head.get().fields.length();
         let (outcome, after) = match response.tunnel.take() {
-            // It is there as data and as it is sent.
-            _ if !head.hold_head(2 * response.head.get().fields.length()) => {
+            _ if !held.hold_head(held.bytes() + head) => {
                 (self.last_outcome(0, 0, Err(PumpError::Memory)), AfterResponse::Close)
             }
             None => self.send(work, site, &mut response, wants_to_persist).await,
@@ -397,7 +397,6 @@ impl<T: Transport> H1Connection<T> {
         if let Some(buffer) = pipeline::end(&thread, situation, arrival, sent, resolved, outcome) {
             work.scratch.content = buffer;
         }
-        drop(head);
         match after {
             AfterResponse::Next if !self.remaining.is_done() => {
                 Box::pin(self.discard_rest(work)).await

@@ -12,6 +12,7 @@
 
 mod connect;
 mod connection;
+mod failure;
 mod kept;
 mod names;
 mod request;
@@ -35,11 +36,12 @@ use crate::observe::{Phase, RequestError, RespondError};
 use crate::pipeline::{RequestContext, Response, ResponseHeadSource, adjust};
 use connect::connect;
 use connection::UpstreamConnection;
+use failure::UpstreamFailure;
 use kept::ConnectionHome;
 pub(crate) use kept::KeptConnections;
 pub(crate) use names::UpstreamNames;
 use request::{ConnectionOptions, request_head};
-use response::{ExpectedContent, UpstreamFailure, UpstreamResponse};
+use response::{ExpectedContent, UpstreamResponse};
 use tunnel_place::TunnelPlace;
 use upload::{ForwardedRequest, Upload};
 use websocket_key::WebsocketKey;

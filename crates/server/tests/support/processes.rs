@@ -76,6 +76,12 @@ impl Process {
         Some(lines.find(|(key, _)| *key == name)?.1.trim().to_owned())
     }
 
+    /// Returns the most memory that the process has had at any time, in kilobytes.
+    pub fn peak_memory(&self) -> u64 {
+        let told = self.status("VmHWM").expect("the process lives");
+        told.trim_end_matches(" kB").parse().unwrap()
+    }
+
     /// Returns how often each thread has slept; `None` where the system does not count that.
     pub fn sleeps(&self) -> Option<Vec<u64>> {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.0)).ok()?;

@@ -68,6 +68,8 @@ pub(crate) struct Tally {
 }
 
 impl ClientNumbers {
+    /// Makes the numbers of `threads` threads for `sites` sites, all 0.
+    ///
     /// # Errors
     /// The error of a system call.
     pub(super) fn new(threads: usize, sites: usize) -> io::Result<ClientNumbers> {

@@ -15,8 +15,8 @@ use tokio::net::{TcpStream, UnixSocket, UnixStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::failure::UpstreamFailure;
 use super::names::UpstreamNames;
-use super::response::UpstreamFailure;
 use crate::body::Duplex;
 use crate::net::Transport;
 use crate::operator_path::{self, PathInFolder};

@@ -196,7 +196,7 @@ mod tests {
         site(name, [client(0, responses, responses, errors)])
     }
 
-    /// That number of clients from place 1 on, each with these responses of scripts, and errors.
+    /// Returns clients from place 1 on, each with these responses of scripts, and errors.
     fn visitors(number: u8, responses: u32, errors: u32) -> impl Iterator<Item = ClientResponses> {
         (1..=number).map(move |place| client(place, responses, responses, errors))
     }

@@ -304,8 +304,7 @@ fn tens_of_thousands_of_rules_for_the_head_keep_no_other_site_waiting() {
     site.server
         .wait_for_log("3000000 steps that `htaccess_work` in [limits] allows");
     // Values that were replaced are forgotten.
-    let told = front.status("VmHWM").expect("the front lives");
-    let peak: u64 = told.trim_end_matches(" kB").trim().parse().unwrap();
+    let peak = front.peak_memory();
     assert!(peak < 512 << 10, "{peak} kB");
 }
 

@@ -10,12 +10,6 @@ use crate::wire::{Reply, Wire};
 /// Kilobytes that the front may have taken at any time, in a debug build too.
 const MOST: u64 = 72 << 10;
 
-/// Returns the most memory that the front had at any time, in kilobytes.
-fn peak(site: &Site) -> u64 {
-    let told = site.server.front().status("VmHWM").expect("the front lives");
-    told.trim_end_matches(" kB").trim().parse().unwrap()
-}
-
 /// The front keeps resolutions, and encodes variables for each call of a script.
 #[test]
 fn variables_of_many_requests_take_little_memory() {
@@ -41,7 +35,11 @@ fn variables_of_many_requests_take_little_memory() {
                 assert!(expected != 200 || reply.text() == "8000", "{}", reply.text());
             }
         }
-        assert!(peak(&site) < MOST, "{folder}: {} kB", peak(&site));
+        assert!(
+            site.server.front().peak_memory() < MOST,
+            "{folder}: {} kB",
+            site.server.front().peak_memory()
+        );
     }
     site.server
         .wait_for_log("SetEnv: the variables and notes of this request become longer");
@@ -93,7 +91,11 @@ fn requests_that_wait_with_large_variables_take_little_memory() {
     assert!(served.iter().all(|reply| reply.text() == "large"), "{}", site.server.log());
     // Each has 160 KB of variables, and the site 32 MiB.
     assert!((100..=210).contains(&served.len()), "{} were served", served.len());
-    assert!(peak(&site) < MOST + (40 << 10), "{} kB", peak(&site));
+    assert!(
+        site.server.front().peak_memory() < MOST + (40 << 10),
+        "{} kB",
+        site.server.front().peak_memory()
+    );
     assert_eq!(site.get("/large/p.php?again").text(), "large", "there is room again");
 }
 
@@ -114,7 +116,7 @@ fn text_that_substitutions_multiply_takes_little_memory() {
     let reply = site.get("/a.txt");
     assert_eq!((reply.status, reply.body.len()), (200, 2000 * 60_001));
     assert!(reply.body.iter().all(|byte| matches!(byte, b'b' | b'\n')));
-    assert!(peak(&site) < MOST, "{} kB", peak(&site));
+    assert!(site.server.front().peak_memory() < MOST, "{} kB", site.server.front().peak_memory());
 }
 
 #[test]
@@ -138,7 +140,7 @@ fn packed_content_is_unpacked_with_little_memory() {
     let reply = site.get("/a.txt.gz");
     assert_eq!((reply.status, reply.field("content-encoding")), (200, None));
     assert!(reply.body == content, "{} bytes", reply.body.len());
-    assert!(peak(&site) < MOST, "{} kB", peak(&site));
+    assert!(site.server.front().peak_memory() < MOST, "{} kB", site.server.front().peak_memory());
 }
 
 /// The default of Apache's DeflateInflateRatioLimit and DeflateInflateRatioBurst.
@@ -151,5 +153,5 @@ fn content_that_unpacks_to_more_than_200_times_its_length_is_given_up() {
     assert_eq!(reply.status, 500);
     site.server
         .wait_for_log("the compressed content unpacks to more than DeflateInflateRatioLimit");
-    assert!(peak(&site) < MOST, "{} kB", peak(&site));
+    assert!(site.server.front().peak_memory() < MOST, "{} kB", site.server.front().peak_memory());
 }

@@ -8,12 +8,6 @@ use crate::wire::Wire;
 const LONG_TYPE: &str = "<?php header('Content-Type: text/x; a=' . str_repeat('a', 400_000));
     header('Content-Length: 20000000'); echo str_repeat('b', 20_000_000);";
 
-/// Returns the most memory that the front had at any time, in kilobytes.
-fn peak(site: &Site) -> u64 {
-    let told = site.server.front().status("VmHWM").expect("the front lives");
-    told.trim_end_matches(" kB").trim().parse().unwrap()
-}
-
 #[test]
 fn two_hundred_parts_take_no_copies_of_a_long_content_type() {
     if !has_php() {
@@ -22,13 +16,13 @@ fn two_hundred_parts_take_no_copies_of_a_long_content_type() {
     let site = Site::new(&[("long.php", LONG_TYPE)]);
     let ranges: Vec<String> = (0..200).map(|n| format!("{0}-{0}", 2 * n)).collect();
     let range = format!("bytes={}", ranges.join(","));
-    let before = peak(&site);
+    let before = site.server.front().peak_memory();
     let reply = site.ask("GET", "/long.php", &[("Range", &range)], b"");
     assert_eq!(reply.status, 206);
     let boundary = reply.field("content-type").unwrap().split_once("boundary=").unwrap().1;
     assert_eq!(reply.text().matches(boundary).count(), 201);
     assert!(reply.body.len() < 50_000, "{}", reply.body.len());
-    let took = peak(&site) - before;
+    let took = site.server.front().peak_memory() - before;
     assert!(took < 16 << 10, "{took} kB");
 }
 

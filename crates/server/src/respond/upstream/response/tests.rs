@@ -1,3 +1,4 @@
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
