@@ -10,6 +10,9 @@ use howdah_sys::signal::SIGHUP;
 
 use crate::support::{Folder, Server, Setup, has_php, status, wait_until};
 
+/// The pause that the server has between releases of a site.
+const RELEASE_PAUSE: Duration = Duration::from_secs(5);
+
 /// Lets the link lead to another release, as `ln -sfn` and `mv -T` do.
 fn deploy(folder: &Folder, number: &str) {
     let next = folder.path().join("next");
@@ -112,9 +115,10 @@ fn a_site_that_changes_its_link_cuts_off_no_request_of_another_one() {
     for number in ["2", "3", "4"] {
         deploy(&folder, number);
         slow.extend(begin_slow(&server, &file, number));
+        // A release that follows sooner has a generation that keeps the former one before it.
+        // `drain_timeout` is over then, too.
+        std::thread::sleep(RELEASE_PAUSE);
     }
-    // `drain_timeout` is over, also for the last generation that was retired.
-    std::thread::sleep(Duration::from_secs(3));
     assert!(status(&file).contains(" is draining after a new release of one; "));
     // One further generation keeps release 4, and no other one is started for the site. The
     // administrator may have one.
