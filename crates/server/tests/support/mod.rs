@@ -85,6 +85,19 @@ pub fn is_root() -> bool {
     root
 }
 
+/// Returns whether sites get their own `/tmp`: not if their programs are in the machine's. If not,
+/// says so.
+pub fn has_own_tmp() -> bool {
+    let is_temporary =
+        ["/tmp", "/var/tmp"].iter().any(|folder| Path::new(HOWDAH).starts_with(folder));
+    if is_temporary {
+        howdah_skip::skip!(
+            "Howdah was built in a folder for temporary files, which the sites share"
+        );
+    }
+    !is_temporary
+}
+
 /// Returns what `howdah status` says of the server with this configuration. Asks again while the
 /// front has not answered the supervisor in time.
 pub fn status(config: &Path) -> String {

@@ -5,21 +5,9 @@ use std::path::PathBuf;
 use howdah_sys::signal::SIGKILL;
 
 use super::{Sites, can_run, has_landlock, has_mounts};
-use crate::support::{Folder, Process, Setup, has_php, is_root, wait_until};
+use crate::support::{Folder, Process, Setup, has_own_tmp, has_php, is_root, wait_until};
 
 const NOBODY: u32 = 65534;
-
-/// Returns whether these sites get their own `/tmp`: not if their programs are in the machine's.
-fn has_own_tmp() -> bool {
-    let program = std::env::current_exe().unwrap();
-    let is_temporary = program.starts_with("/tmp") || program.starts_with("/var/tmp");
-    if is_temporary {
-        howdah_skip::skip!(
-            "Howdah was built in a folder for temporary files, which the sites share"
-        );
-    }
-    !is_temporary
-}
 
 /// Reads a file, and says whether it is open to this site.
 pub(super) fn read(path: &str) -> String {
