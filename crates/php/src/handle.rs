@@ -16,7 +16,7 @@ use crate::exchange::{AskingConnection, QuestionHandler, ScriptExchange};
 use crate::lanes::QueuePlace;
 use crate::pool::{DispatchError, Pool};
 use crate::waiters::Waiters;
-use crate::zygote::Zygote;
+use crate::zygote::{Lease, Zygote};
 
 /// The interval at which the pool's unused memory is given back.
 const TRIM: Duration = Duration::from_secs(5);
@@ -108,6 +108,8 @@ impl PoolHandle {
         }
     }
 
+    /// Leases a slot, at once or after a wait, submits the request in it and begins its exchange.
+    /// Tries again with the next zygote where the zygote fails meanwhile.
     async fn try_dispatch(
         &self,
         place: QueuePlace,
@@ -122,11 +124,7 @@ impl PoolHandle {
                 return Err(DispatchError::CutOff);
             }
             let mut now = Instant::now();
-            let leased = self.present().and_then(|here| {
-                here.zygote.heed_limits(now);
-                here.zygote.try_lease(place.lane)
-            });
-            let lease = match leased {
+            let lease = match self.lease_at_once(place.lane, now) {
                 Some(lease) => lease,
                 None => {
                     let since = *asked.get_or_insert(now);
@@ -137,13 +135,7 @@ impl PoolHandle {
             };
             let Some(waiters) = self.waiters_of(&lease.zygote) else {
                 drop(lease);
-                if self.lacks_table() {
-                    let since = *asked.get_or_insert_with(Instant::now);
-                    if since.elapsed() >= self.pool.queue_timeout(place.lane) {
-                        return Err(DispatchError::QueueTimeout);
-                    }
-                    tokio::time::sleep(LACKING).await;
-                }
+                self.wait_for_table(place.lane, &mut asked).await?;
                 continue;
             };
             if let Some(asked) = asked {
@@ -152,24 +144,10 @@ impl PoolHandle {
             }
             let mut encoder = encoder.borrow_mut();
             encode(&mut encoder);
-            let request = match body {
-                RequestBody::Memory(bytes) => encoder.finish_inline(bytes),
-                RequestBody::File(_, length) => encoder.finish_file(length),
-            };
-            let file = match body {
-                RequestBody::Memory(_) => None,
-                RequestBody::File(file, _) => Some(file),
-            };
             // `now` is before the worker begins: its time would not be believed otherwise.
-            match waiters.zygote.front.enqueue(lease.slot_ref(), self.thread, request, file) {
+            match self.submit(&waiters.zygote, &lease, &mut encoder, body) {
                 Ok(()) => {
-                    let holds_back = waiters.zygote.holds_back();
-                    if holds_back || waiters.zygote.is_deep() {
-                        waiters.watch_queue();
-                    }
-                    if !holds_back {
-                        waiters.zygote.wake_worker();
-                    }
+                    waiters.wake_for_request();
                     let since = asked.unwrap_or(now);
                     let begun_by = since + self.pool.queue_timeout(place.lane);
                     let deadlines = Deadlines::new(begun_by, now, self.pool.limits());
@@ -183,6 +161,51 @@ impl PoolHandle {
                 Err(SubmitError::Io(_) | SubmitError::Corrupt(_)) => waiters.zygote.condemn(),
             }
         }
+    }
+
+    /// Leases a slot of the present zygote. `None`: the request has to wait for one.
+    #[inline]
+    fn lease_at_once(&self, lane: usize, now: Instant) -> Option<Lease> {
+        let here = self.present()?;
+        here.zygote.heed_limits(now);
+        here.zygote.try_lease(lane)
+    }
+
+    /// Waits a little where the waiter table of the present zygote could not be opened. `asked`:
+    /// the begin of the whole wait, which is noted here if there was none yet.
+    ///
+    /// # Errors
+    /// The whole wait was as long as the queue's time-out.
+    async fn wait_for_table(
+        &self,
+        lane: usize,
+        asked: &mut Option<Instant>,
+    ) -> Result<(), DispatchError> {
+        if self.lacks_table() {
+            let since = *asked.get_or_insert_with(Instant::now);
+            if since.elapsed() >= self.pool.queue_timeout(lane) {
+                return Err(DispatchError::QueueTimeout);
+            }
+            tokio::time::sleep(LACKING).await;
+        }
+        Ok(())
+    }
+
+    /// Appends the body to the request that `encoder` has begun, writes both to the slot and queues
+    /// the slot. No worker is woken.
+    #[inline]
+    fn submit(
+        &self,
+        zygote: &Zygote,
+        lease: &Lease,
+        encoder: &mut RequestEncoder,
+        body: RequestBody<'_>,
+    ) -> Result<(), SubmitError> {
+        let (request, file) = match body {
+            RequestBody::Memory(bytes) => (encoder.finish_inline(bytes), None),
+            RequestBody::File(file, length) => (encoder.finish_file(length), Some(file)),
+        };
+        zygote.front.enqueue(lease.slot_ref(), self.thread, request, file)
     }
 
     /// Wakes the exchanges whose slots have changed. The thread must call this each time before it

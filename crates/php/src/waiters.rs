@@ -115,10 +115,23 @@ impl Waiters {
         Ok(waiters)
     }
 
+    /// Wakes a worker for a request that was just queued, or leaves the request to the workers that
+    /// are awake. Watches the queue where the request may wait there.
+    #[inline]
+    pub(crate) fn wake_for_request(self: &Rc<Self>) {
+        let holds_back = self.zygote.holds_back();
+        if holds_back || self.zygote.is_deep() {
+            self.watch_queue();
+        }
+        if !holds_back {
+            self.zygote.wake_worker();
+        }
+    }
+
     /// Starts a task that wakes further workers if no request was taken from the queue for
     /// [`Zygote::patience`]: the workers that are awake may be stuck. Recalls requests after
     /// [`RECALL_AFTER`].
-    pub(crate) fn watch_queue(self: &Rc<Self>) {
+    fn watch_queue(self: &Rc<Self>) {
         if self.watching.replace(true) {
             return;
         }
