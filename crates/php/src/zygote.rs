@@ -5,6 +5,7 @@ mod figures;
 mod leases;
 mod lost;
 mod staff;
+mod state;
 #[cfg(test)]
 mod tests;
 
@@ -23,8 +24,8 @@ use tokio::sync::{Notify, oneshot};
 use crate::KILL_SIGNAL;
 use crate::awake::AwakeLimit;
 use crate::control::FrontSocket;
-use crate::lanes::{LaneFigures, LaneLimits, PoolLanes};
-use crate::memory::{MemoryFootprint, MemoryRecord, MemorySum, MemoryWatch};
+use crate::lanes::{LaneFigures, LaneLimits};
+use crate::memory::{MemoryRecord, MemoryWatch};
 use crate::pool::{DispatchError, PoolLimits};
 use crate::roster::WorkerRoster;
 use crate::scaling::Scaling;
@@ -32,6 +33,7 @@ use crate::scaling::Scaling;
 use cut_off::CutOff;
 pub(crate) use leases::Lease;
 pub use lost::LostWorker;
+use state::ZygoteState;
 
 /// One zygote of a pool. Dropped when its last exchange has ended.
 #[derive(Debug)]
@@ -97,29 +99,6 @@ pub(crate) struct Zygote {
     /// The reason why the zygote was given up, if it was not for nonsense.
     reason: OnceLock<&'static str>,
     state: Mutex<ZygoteState>,
-}
-
-#[derive(Debug)]
-struct ZygoteState {
-    /// Requests that wait for a slot.
-    lanes: PoolLanes<LeaseSender>,
-    roster: WorkerRoster,
-    /// Time at which the zygote has told of a worker's start or death last.
-    staffed: Instant,
-    /// Nanoseconds on a processor of workers that have died, to be counted.
-    processor: u64,
-    /// Nanoseconds on a processor that were counted.
-    counted_processor: u64,
-    /// The zygote does not know yet which workers are wanted.
-    is_untold: bool,
-    /// The memory that the workers need.
-    footprint: MemoryFootprint,
-    /// The sum of memory that the last look has made.
-    memory: Option<MemorySum>,
-    /// A limit of memory has become smaller, and there may be more workers than room for them.
-    is_cut: bool,
-    /// Looks in a row that found more workers than the memory has room for.
-    excess: u32,
 }
 
 /// Time that workers have to take a request, from the last start or death of one. A shorter
@@ -193,18 +172,7 @@ impl Zygote {
             most_waiting,
             most_behind: most_waiting.div_ceil(2),
             has_lanes: !lanes.is_empty(),
-            state: Mutex::new(ZygoteState {
-                lanes: PoolLanes::new(lanes),
-                roster: WorkerRoster::new(most, first),
-                staffed: Instant::now(),
-                processor: 0,
-                counted_processor: 0,
-                is_untold: false,
-                footprint: MemoryFootprint::default(),
-                memory: None,
-                is_cut: false,
-                excess: 0,
-            }),
+            state: Mutex::new(ZygoteState::new(lanes, WorkerRoster::new(most, first))),
             alarms: (0..threads).map(|_| Notify::new()).collect(),
             awake: AwakeLimit::new(std::thread::available_parallelism().map_or(1, usize::from)),
             scaling,
