@@ -115,26 +115,11 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> ServedReq
         // In a box of its own: every connection would have room for it otherwise.
         response = Box::pin(part(context, site, *asked, response, &mut notes)).await;
     }
-    if let (Some(wait), Some(response)) = (refused.and_then(|it| it.wait), &mut response) {
-        response.retry_after(wait);
-    }
-    response.iter_mut().for_each(Response::drop_description);
-    if let (Some(response), Scheme::Https) = (&mut response, context.request.scheme)
-        && response.tunnel.is_none()
-    {
-        secure::promise(context, response, site);
-    }
-    if site.config().server_timing
-        && let Some(response) = &mut response
-    {
-        server_timing::state(context, response);
+    if let Some(response) = &mut response {
+        complete(context, site, response, refused.and_then(|it| it.wait));
     }
     if let Some(notes) = &mut notes {
         notes.first_byte = Some(context.arrival.started.elapsed());
-    }
-    if let Some(response) = &mut response {
-        response.excuse = context.excuse(response.status());
-        response.is_made = context.is_made;
     }
     context.phase.set(Phase::Sending);
     // Nothing needs them any more, and the client may take its time.
@@ -147,6 +132,28 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> ServedReq
 
 /// Bytes of a buffer for a script's head that a connection does not keep while it sends.
 const LARGE_HEAD: usize = 16 << 10;
+
+/// Completes a head with what concerns every response of the site: the time after which a refused
+/// client may try again (`wait`), the promise of https, and the times of the request.
+fn complete(
+    context: &RequestContext<'_, '_>,
+    site: &Site,
+    response: &mut Response,
+    wait: Option<Duration>,
+) {
+    if let Some(wait) = wait {
+        response.retry_after(wait);
+    }
+    response.drop_description();
+    if context.request.scheme == Scheme::Https && response.tunnel.is_none() {
+        secure::promise(context, response, site);
+    }
+    if site.config().server_timing {
+        server_timing::state(context, response);
+    }
+    response.excuse = context.excuse(response.status());
+    response.is_made = context.is_made;
+}
 
 /// The refusal of a request whose site is known, before it is resolved.
 struct RefusedRequest {
