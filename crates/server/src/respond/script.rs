@@ -1,30 +1,29 @@
 //! Answering with a script, which a pool runs.
 
-use std::future::poll_fn;
+mod begun;
+mod head;
+
 use std::os::fd::{AsFd, OwnedFd};
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::Context;
 use std::time::Instant;
 
-use howdah_htaccess::modules::filter;
-use howdah_htaccess::response;
-use howdah_http::{Fields, Method, ResponseHead, Status, members};
-use howdah_ipc::Corrupt;
-use howdah_ipc::response::MOST_FIELDS;
+use howdah_http::Status;
 use howdah_php::{
-    AskingConnection, DispatchError, ExchangeError, HeadKind, PoolHandle, QueuePlace, RequestBody,
-    RequestEncoder, ScriptExchange, ScriptRun, decode_head,
+    AskingConnection, DispatchError, ExchangeError, PoolHandle, QueuePlace, RequestBody,
+    RequestEncoder, ScriptExchange, ScriptRun,
 };
-use howdah_site::{RuledRequest, Script, Site, SiteHost};
+use howdah_site::{RuledRequest, Script, Site};
 
+use self::begun::BegunResponse;
+use self::head::{NoResponseHead, final_head};
 use super::call::ScriptCall;
-use super::codings::{self, CodingFacts};
 use super::sendfile;
-use crate::body::{self, BodyError, PAUSE, ReceivedContent, ResponseBody, Unchunked};
+use crate::body::{self, BodyError, ReceivedContent};
 use crate::crew::ClientNetwork;
 use crate::observe::{Phase, RequestError, RespondError};
-use crate::pipeline::{RangeRequest, RequestContext, Response, ResponseHeadSource, adjust};
+use crate::pipeline::{RequestContext, Response};
 
 /// Receives the request's content, lets a worker run the script, and waits for the head of its
 /// response. With `is_error` the script makes an error page, which gets no request content.
@@ -59,9 +58,7 @@ pub(crate) async fn respond(
             }
             Some(Err(refused)) => {
                 note_wait(context, place.since.or(began));
-                let lanes = pool.pool().lanes();
-                let lane = lanes.get(place.lane).map(|lane| lane.name.as_str());
-                return Err(RequestError::refused(context.situation(), refused, lane).into());
+                return Err(refused_by(pool, place, refused, context));
             }
             None => return Err(RequestError::gone(context.situation()).into()),
         };
@@ -72,15 +69,12 @@ pub(crate) async fn respond(
             Err(NoResponseHead::Failed(ExchangeError::NotTaken)) => {
                 place.since = Some(exchange.since())
             }
-            Err(NoResponseHead::Failed(failure)) => {
-                return Err(RequestError::script(context.situation(), script, failure).into());
+            Err(no_head) => {
+                if matches!(no_head, NoResponseHead::Refused) {
+                    exchange.detach();
+                }
+                return Err(no_head.into_error(context, script));
             }
-            // The worker has said why.
-            Err(NoResponseHead::Refused) => {
-                exchange.detach();
-                return Err(Status::INTERNAL_SERVER_ERROR.into());
-            }
-            Err(NoResponseHead::Gone) => return Err(RequestError::gone(context.situation()).into()),
         }
     };
     if site.config().server_timing {
@@ -104,6 +98,18 @@ fn note_wait(context: &RequestContext<'_, '_>, since: Option<Instant>) {
     if let Some((run, since)) = context.run.as_ref().zip(since) {
         run.set(Some(ScriptRun::waiting(since.elapsed())));
     }
+}
+
+/// Returns the error of a request that the pool has refused.
+#[cold]
+fn refused_by(
+    pool: &PoolHandle,
+    place: QueuePlace,
+    refused: DispatchError,
+    context: &RequestContext<'_, '_>,
+) -> RespondError {
+    let lane = pool.pool().lanes().get(place.lane).map(|lane| lane.name.as_str());
+    RequestError::refused(context.situation(), refused, lane).into()
 }
 
 /// Returns the lane of the queue in which the request waits, and the client that it counts for.
@@ -203,89 +209,6 @@ fn content_error(context: &RequestContext<'_, '_>, error: &BodyError) -> Respond
     RequestError::body(context.situation(), error).into()
 }
 
-/// A response whose head has come.
-struct BegunResponse {
-    head: ResponseHead,
-    exchange: Box<ScriptExchange>,
-    /// The script makes an error page.
-    is_error: bool,
-}
-
-impl BegunResponse {
-    /// Lets directives and the site's configuration change the head, and choose the filters of the
-    /// content.
-    ///
-    /// # Errors
-    /// A directive turns the response into an error.
-    async fn respond(
-        mut self,
-        context: &mut RequestContext<'_, '_>,
-        site: &Site,
-        mut ruled: Option<&mut Rc<RuledRequest>>,
-        script: &Script,
-    ) -> Result<Response, RespondError> {
-        let rules = ruled.as_deref().map(Rc::as_ref);
-        let environment = rules.map(|ruled| &ruled.state.env);
-        let environment = environment.or(context.script_environment.as_deref());
-        let compresses = codings::compresses(site, true, environment) && !self.is_error;
-        let is_head = context.request.method == Method::Head;
-        let is_chunked = take_chunked(&mut self.head);
-        let mut length_hint = None;
-        if !is_chunked {
-            length_hint = short_length(rules, compresses && !is_head, &mut self.exchange).await;
-        }
-        let modified = rules.and_then(|ruled| modified(context, site, ruled, script));
-        let edited = rules.and_then(|ruled| ruled.state.request_fields.clone());
-        let fields = edited.as_ref().unwrap_or(&context.request.fields);
-        let range = (fields.contains(b"range") && !self.is_error).then(|| RangeRequest {
-            fields: fields.clone(),
-            ruled: ruled.as_deref().cloned(),
-        });
-        let body = match is_chunked {
-            false => ResponseBody::script(self.exchange, self.head.content_length()),
-            true => unchunked(context, script, self.exchange),
-        };
-        let mut response = Response::new(ResponseHeadSource::Own(self.head), body);
-        (response.length_hint, response.modified) = (length_hint, modified);
-        adjust(context, site, ruled.as_deref_mut(), &mut response).await?;
-        let fields = edited.as_ref().unwrap_or(&context.request.fields);
-        if compresses {
-            let environment = ruled.as_deref().map(|ruled| &ruled.state.env);
-            let environment = environment.or(context.script_environment.as_deref());
-            let facts = CodingFacts { fields, environment, asked: None };
-            // PHP makes no output for HEAD. The fields are those of the output that GET would get.
-            response.length_hint = response.length_hint.filter(|_| !is_head);
-            response = codings::compress(context, site, facts, response);
-        }
-        response.range = range.filter(|_| response.filters.is_empty()).map(Box::new);
-        Ok(response)
-    }
-}
-
-/// Returns whether the script says that it has divided its output into chunks. Takes the fields
-/// that say so from the head, and a length, which would be that of the chunks.
-fn take_chunked(head: &mut ResponseHead) -> bool {
-    let last = head.fields.values(b"transfer-encoding").flat_map(members).last();
-    let is_chunked = last.is_some_and(|coding| coding.eq_ignore_ascii_case(b"chunked"));
-    if is_chunked {
-        head.fields.remove(b"transfer-encoding");
-        head.fields.remove(b"content-length");
-    }
-    is_chunked
-}
-
-/// The output of a script that has divided it into chunks itself.
-fn unchunked(
-    context: &RequestContext<'_, '_>,
-    script: &Script,
-    exchange: Box<ScriptExchange>,
-) -> ResponseBody {
-    let thread = Rc::clone(context.thread);
-    let error = RequestError::chunks(context.situation(), script);
-    let report = Box::new(move |malformed| thread.report(&error(malformed)));
-    ResponseBody::Stream(Box::new(Unchunked::new(ResponseBody::script(exchange, None), report)))
-}
-
 /// Receives the request's content. Error pages get no request content.
 ///
 /// # Errors
@@ -309,141 +232,4 @@ pub(super) async fn content(
 fn body_limit(ruled: &RuledRequest) -> Option<u64> {
     let limit = ruled.settings.core.as_ref()?.request_body_limit?;
     (limit > 0).then_some(limit)
-}
-
-/// Returns the length of the script's output, if there are filters and the output is short and ends
-/// at once.
-async fn short_length(
-    ruled: Option<&RuledRequest>,
-    compresses: bool,
-    exchange: &mut ScriptExchange,
-) -> Option<u64> {
-    let is_filtered =
-        ruled.is_some_and(|ruled| response::passes_filters(&ruled.state, &ruled.settings));
-    if !is_filtered && !compresses {
-        return None;
-    }
-    let most = if compresses {
-        codings::SHORTEST
-    } else {
-        filter::TOO_SMALL
-    };
-    let known = poll_fn(|context| match exchange.poll_progress(context) {
-        Ok(news) if news.complete => Poll::Ready(Some(news.available as u64)),
-        Ok(news) if news.available as u64 <= most => Poll::Pending,
-        // The failure is reported when the content is sent.
-        Ok(_) | Err(_) => Poll::Ready(None),
-    });
-    tokio::time::timeout(PAUSE, known).await.ok().flatten()
-}
-
-/// Returns the script's modification time, if ExpiresByType may need it.
-fn modified(
-    context: &RequestContext<'_, '_>,
-    site: &Site,
-    ruled: &RuledRequest,
-    script: &Script,
-) -> Option<i64> {
-    ruled.settings.expires.as_ref().filter(|expires| expires.is_active())?;
-    let mut host = context.thread.host(site, context.arrival.started, &context.compared);
-    let probe = host.probe_document(script.path())??;
-    Some(probe.modified)
-}
-
-/// The reason why there is no head of a response.
-enum NoResponseHead {
-    Failed(ExchangeError),
-    /// The worker has no response: [`HeadKind::Refused`].
-    Refused,
-    /// The client is gone.
-    Gone,
-}
-
-impl From<ExchangeError> for NoResponseHead {
-    fn from(failure: ExchangeError) -> NoResponseHead {
-        NoResponseHead::Failed(failure)
-    }
-}
-
-/// Waits for the head of the final response, and sends the interim responses that precede it.
-async fn final_head(
-    context: &mut RequestContext<'_, '_>,
-    exchange: &mut ScriptExchange,
-) -> Result<ResponseHead, NoResponseHead> {
-    loop {
-        // A running script is told that its client is gone only when that is certain, as with
-        // Apache. A request that waits is given up as soon as the client closes its side.
-        let is_gone = |poll: &mut Context<'_>, waits| match waits {
-            true => context.stream.poll_closed(poll),
-            false => context.stream.poll_broken(poll),
-        };
-        let wait = exchange.head_unless(is_gone, &mut context.scratch.head);
-        let kind = wait.await.ok_or(NoResponseHead::Gone)??;
-        match kind {
-            HeadKind::Environment => {
-                context.script_environment = Some(texts(context, "apache_setenv()")?);
-            }
-            HeadKind::Notes => context.script_notes = Some(texts(context, "apache_note()")?),
-            HeadKind::Refused => return Err(NoResponseHead::Refused),
-            HeadKind::Final => return Ok(checked_head(kind, &context.scratch.head)?),
-            HeadKind::Interim => {
-                let head = checked_head(kind, &context.scratch.head)?;
-                if head.status.is_informational() {
-                    context.stream.send_interim(&head).await;
-                }
-            }
-        }
-        // A script that sends them without end does not keep the thread: other connections get
-        // their turn, and it is told when its client is gone.
-        let is_gone = |poll: &mut Context<'_>| context.stream.poll_broken(poll);
-        body::unless(is_gone, tokio::task::yield_now())
-            .await
-            .ok_or(NoResponseHead::Gone)?;
-    }
-}
-
-/// The variables or notes that a script has set with `function`: the first [`MOST_TEXTS`] of them.
-fn texts(context: &RequestContext<'_, '_>, function: &str) -> Result<Box<Fields>, ExchangeError> {
-    let sent = decode_head(&context.scratch.head)?;
-    let number = sent.field_count();
-    let mut texts = Fields::with_capacity(number.min(MOST_TEXTS), 0);
-    sent.fields().take(MOST_TEXTS).for_each(|(name, value)| texts.push(name, value));
-    if let Some(site) = context.site.filter(|_| number > MOST_TEXTS) {
-        let what = format!(
-            "the script has set {number} names with {function}: the server takes \
-                            the first {MOST_TEXTS}"
-        );
-        let message = (None, what);
-        if context.thread.is_news(site.number(), &message, Instant::now()) {
-            context.thread.report(&RequestError::directives(context.situation(), &message));
-        }
-    }
-    Ok(Box::new(texts))
-}
-
-/// The variables, and the notes, that one script may set for directives and the access log. Further
-/// ones are left out.
-const MOST_TEXTS: usize = 1_000;
-
-/// A worker's head as HTTP. Fields that cannot be sent are left out. A script may name any number
-/// as its status; one that no final response can have becomes 500.
-fn checked_head(kind: HeadKind, bytes: &[u8]) -> Result<ResponseHead, ExchangeError> {
-    let sent = decode_head(bytes)?;
-    if sent.field_count() > MOST_FIELDS {
-        return Err(ExchangeError::Malformed(Corrupt("a response head has too many fields")));
-    }
-    let fits = |status: &Status| status.is_informational() == (kind == HeadKind::Interim);
-    let status = Status::new(sent.status).filter(fits).unwrap_or(Status::INTERNAL_SERVER_ERROR);
-    let mut head = ResponseHead::new(status);
-    // Room for fields that directives add.
-    head.fields = Fields::with_capacity(sent.field_count() + 8, bytes.len() + 256);
-    if !sent.reason.is_empty() && head.status.code() == sent.status {
-        head.reason = Some(sent.reason.into());
-    }
-    for (name, value) in sent.fields() {
-        // PHP's header() refuses line breaks. Any other field that cannot be sent is left out,
-        // because the response matters more.
-        let _ = head.push(name, value);
-    }
-    Ok(head)
 }
