@@ -44,6 +44,16 @@ pub(crate) async fn settle(
             Poll::Pending | Poll::Ready(Ok(_)) => return Ok(()),
         }
     }
+    settle_stored(response, cache, place, limits).await
+}
+
+/// Content in memory or in a file, unless it is long. The result of a coding is kept in `cache`.
+async fn settle_stored(
+    response: &mut Response,
+    cache: &CompressedCache,
+    place: FilterPlace<'_>,
+    limits: &SpoolLimits,
+) -> Result<(), PumpError> {
     let length = response.body.length().filter(|length| *length <= STORED);
     let Some(length) = length.filter(|_| response.body.is_stored()) else {
         return Ok(());
