@@ -63,19 +63,7 @@ impl Pump<'_> {
             return self.step_rest(filtering, sink, is_clear, context);
         }
         let Some(available) = self.available(context)? else {
-            if !is_clear || filtering.is_shown {
-                return flush(sink, context);
-            }
-            let pause = self.body.pause();
-            let silence = filtering.silence.get_or_insert_with(|| Box::pin(sleep(pause)));
-            if !pause.is_zero() && silence.as_mut().poll(context).is_pending() {
-                return flush(sink, context);
-            }
-            // The source pauses: the client gets the output so far.
-            filtering.silence = None;
-            filtering.is_shown = true;
-            filtering.filters.flush()?;
-            return Ok(self.spool_output(filtering));
+            return self.step_silence(filtering, sink, is_clear, context);
         };
         if available.bytes == 0 {
             if !available.is_last {
@@ -103,6 +91,28 @@ impl Pump<'_> {
         filtering.filters.push(count)?;
         filtering.is_shown = false;
         filtering.silence = None;
+        Ok(self.spool_output(filtering))
+    }
+
+    /// One step while the source has nothing. Where it pauses, the client gets the output so far.
+    fn step_silence(
+        &mut self,
+        filtering: &mut Filtered<'_>,
+        sink: &mut impl Sink,
+        is_clear: bool,
+        context: &mut Context<'_>,
+    ) -> Result<PumpStep, PumpError> {
+        if !is_clear || filtering.is_shown {
+            return flush(sink, context);
+        }
+        let pause = self.body.pause();
+        let silence = filtering.silence.get_or_insert_with(|| Box::pin(sleep(pause)));
+        if !pause.is_zero() && silence.as_mut().poll(context).is_pending() {
+            return flush(sink, context);
+        }
+        filtering.silence = None;
+        filtering.is_shown = true;
+        filtering.filters.flush()?;
         Ok(self.spool_output(filtering))
     }
 
