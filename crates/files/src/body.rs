@@ -77,7 +77,12 @@ pub struct OpenFile {
 
 /// A value that all who use an open file at a time have together, such as its place among the files
 /// that may be open.
-pub trait Hold: fmt::Debug + Send + Sync {}
+pub trait Hold: fmt::Debug + Send + Sync {
+    /// The number of the site that sends the file. `None`: it is no site's.
+    fn site(&self) -> Option<usize> {
+        None
+    }
+}
 
 impl OpenFile {
     pub(crate) fn new(file: File, stat: &Stat) -> OpenFile {
@@ -171,10 +176,15 @@ impl OpenFile {
     /// Watches the file for writes from now on. Called when bytes of it were sent, and more follow.
     /// Where the file has changed before, or cannot be watched, every new time counts as a write.
     pub fn watch_writes(&self) {
-        self.writes.get_or_init(|| {
-            let watch = WriteWatch::begin(self.file.as_fd()).ok();
-            watch.filter(|_| self.change().is_none())
-        });
+        if self.writes.get().is_some() {
+            return;
+        }
+        let site = self.hold().and_then(|hold| hold.site());
+        // Without room now there may be some for the next response.
+        if let Ok(watch) = WriteWatch::begin(self.file.as_fd(), site) {
+            let watch = self.change().is_none().then_some(watch);
+            self.writes.get_or_init(|| watch);
+        }
     }
 
     /// Returns whether the file was written to since bytes of it were sent. `None`: that is not

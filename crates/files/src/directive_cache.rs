@@ -116,6 +116,11 @@ impl DirectiveCache {
         self.most
     }
 
+    /// Returns whether directives have several owners.
+    pub(crate) fn has_several_sites(&self) -> bool {
+        self.roots.has_several_owners()
+    }
+
     /// Returns the owner of directives below a document root.
     pub(crate) fn owner(&self, root: &[u8]) -> DirectiveOwner {
         self.roots.owner(root)

@@ -1,5 +1,6 @@
 //! Document roots, and the folders below them: which exist, and which are watched.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,11 +11,12 @@ use howdah_site::{DocumentPath, Symlinks};
 use howdah_sys::stat::FileType;
 
 use crate::changed_trees::ChangedTrees;
-use crate::directive_cache::DirectiveCache;
+use crate::directive_cache::{DirectiveCache, DirectiveOwner};
 use crate::disk_access::DiskAccess;
 use crate::limits::StoreLimits;
 use crate::locate::{self, PathObstacle, ReadAccess};
 use crate::open_root::OpenRoot;
+use crate::site_shares::SiteShares;
 use crate::watches::{PathChange, WatchPlace, WatchedNames, Watches};
 
 /// A folder below a root, or the first component of a path that is no folder.
@@ -26,6 +28,7 @@ pub(crate) struct FolderBelow {
     /// Whether this folder and every folder on the way is watched.
     pub watched: bool,
     made: u64,
+    site: DirectiveOwner,
 }
 
 /// All roots and folders of one store.
@@ -35,6 +38,10 @@ pub(crate) struct Folders {
     next_root: u32,
     /// By the root's number, four bytes, and the path below it.
     known: HashMap<Box<[u8]>, Rc<FolderBelow>>,
+    /// The known folders by site.
+    shares: SiteShares<DirectiveOwner>,
+    /// The number of times that a folder had no room among those that are known and watched.
+    unwatched: u64,
     /// Folders that are neither watched nor kept for longer than a second.
     passing: PassingFolders,
     watches: Watches,
@@ -61,14 +68,18 @@ struct KnownRoot {
 }
 
 impl Folders {
-    pub(crate) fn new(limits: StoreLimits) -> Folders {
+    /// No folders. `is_shared`: they will be those of several sites.
+    pub(crate) fn new(limits: StoreLimits, is_shared: bool) -> Folders {
+        let shares = || SiteShares::of(limits.folders, is_shared);
         Folders {
             limits,
             roots: HashMap::new(),
             next_root: 0,
             known: HashMap::new(),
+            shares: shares(),
+            unwatched: 0,
             passing: PassingFolders::default(),
-            watches: Watches::new(limits.folders),
+            watches: Watches::new(shares()),
             swept: 0,
         }
     }
@@ -110,19 +121,33 @@ impl Folders {
                 Err(obstacle) => return (Err(obstacle), None),
             }
             gone = Some(Rc::clone(&known.root));
-        } else if self.roots.len() >= self.limits.roots.max(1) {
-            let oldest = self.roots.values().min_by_key(|known| known.checked);
-            gone = oldest.map(|known| Rc::clone(&known.root));
+        }
+        let opened = OpenRoot::open(self.next_root, path, directives, disk).map(Rc::new);
+        if let Ok(root) = &opened
+            && gone.is_none()
+            && self.roots.len() >= self.limits.roots.max(1)
+        {
+            gone = self.root_to_close(root.site());
         }
         if let Some(gone) = &gone {
             self.forget_root(gone.number());
         }
-        let opened = OpenRoot::open(self.next_root, path, directives, disk).map(Rc::new);
         if let Ok(root) = &opened {
             self.next_root = self.next_root.wrapping_add(1);
             self.roots.insert(key, KnownRoot { root: Rc::clone(root), checked: now });
         }
         (opened, gone)
+    }
+
+    /// Returns the root that makes room for another one of `site`: of the site that has the most,
+    /// the one that was checked longest ago. `None` if no root is open.
+    fn root_to_close(&self, site: DirectiveOwner) -> Option<Rc<OpenRoot>> {
+        let mut counts = HashMap::from([(site, 1)]);
+        for known in self.roots.values() {
+            *counts.entry(known.root.site()).or_insert(0) += 1;
+        }
+        let weight = |known: &&KnownRoot| (counts[&known.root.site()], Reverse(known.checked));
+        self.roots.values().max_by_key(weight).map(|known| Rc::clone(&known.root))
     }
 
     /// Returns the open root with that number. `None` if it is not open any more.
@@ -183,7 +208,7 @@ impl Folders {
         path: &[u8],
     ) -> bool {
         let place = WatchPlace { root: root.number(), path: path.into() };
-        self.watches.add(folder, place, WatchedNames::Step(name))
+        self.watches.add(folder, (place, root.site()), WatchedNames::Step(name))
     }
 
     /// Returns whether the folder at that path, or the missing one, is known.
@@ -194,7 +219,7 @@ impl Folders {
     /// Forgets everything at these paths and below, and the watches.
     pub(crate) fn forget(&mut self, trees: &ChangedTrees) {
         self.passing.known.clear();
-        self.known.retain(|key, _| {
+        self.keep_known(|key| {
             let (root, path) = split(key);
             !trees.cover(root, path)
         });
@@ -204,9 +229,21 @@ impl Folders {
 
     pub(crate) fn forget_all(&mut self) {
         self.roots.clear();
-        self.known.clear();
+        self.keep_known(|_| false);
         self.passing.known.clear();
         self.watches.retain(|_, _| false);
+    }
+
+    /// Forgets the known folders that `keep` rejects.
+    fn keep_known(&mut self, mut keep: impl FnMut(&[u8]) -> bool) {
+        let shares = &mut self.shares;
+        self.known.retain(|key, folder| {
+            let is_kept = keep(key);
+            if !is_kept {
+                shares.give_back(&folder.site);
+            }
+            is_kept
+        });
     }
 
     fn forget_root(&mut self, number: u32) {
@@ -219,6 +256,11 @@ impl Folders {
 
     pub(crate) fn watched(&self) -> usize {
         self.watches.len()
+    }
+
+    /// The number of times that a folder was not watched for want of room.
+    pub(crate) fn unwatched(&self) -> u64 {
+        self.unwatched
     }
 
     /// Returns one folder. `is_way_watched`: whether the folders above are watched.
@@ -238,12 +280,15 @@ impl Folders {
         if let Some(known) = self.passing.at(now).get(&key) {
             return Rc::clone(known);
         }
-        let has_room = self.has_room(1);
+        let site = root.site();
+        let has_room = self.has_room(site, 1);
+        self.unwatched += u64::from(!has_room);
         let mut is_known = true;
         let mut watched = has_room && is_way_watched;
         let exists = match self.open_folder(root, path, disk, &mut watched) {
             Ok(folder) => {
                 let place = WatchPlace { root: root.number(), path: path.into() };
+                let place = (place, site);
                 watched = watched && self.watches.add(folder.as_fd(), place, WatchedNames::All);
                 true
             }
@@ -259,9 +304,11 @@ impl Folders {
                 false
             }
         };
-        let folder = Rc::new(FolderBelow { exists, watched, made: now });
+        let folder = Rc::new(FolderBelow { exists, watched, made: now, site });
         if has_room && is_known {
-            self.known.insert(key, Rc::clone(&folder));
+            self.shares.take(site);
+            let former = self.known.insert(key, Rc::clone(&folder));
+            former.iter().for_each(|former| self.shares.give_back(&former.site));
         } else if is_known && self.passing.known.len() < self.limits.passing_folders {
             self.passing.known.insert(key, Rc::clone(&folder));
         }
@@ -287,17 +334,16 @@ impl Folders {
         }
     }
 
-    /// Returns whether `count` more folders can be remembered and watched.
-    fn has_room(&self, count: usize) -> bool {
-        self.known.len() + count <= self.limits.folders
-            && self.watches.len() + count <= self.limits.folders
+    /// Returns whether `count` more folders of a site can be remembered and watched.
+    fn has_room(&self, site: DirectiveOwner, count: usize) -> bool {
+        self.shares.has_room(&site, count) && self.watches.has_room(&site, count)
     }
 
-    /// Returns whether room has to be made before the folders on the way to `path` are entered. At
-    /// most once a second, since making room looks at every entry.
-    pub(crate) fn wants_room(&mut self, path: &[u8], now: u64) -> bool {
+    /// Returns whether room has to be made before the folders on the way to `path` below a root are
+    /// entered. At most once a second, since making room looks at every entry.
+    pub(crate) fn wants_room(&mut self, root: &OpenRoot, path: &[u8], now: u64) -> bool {
         let folders = 2 + memchr::memchr_iter(b'/', path).count();
-        if self.has_room(folders) || self.swept == now {
+        if self.has_room(root.site(), folders) || self.swept == now {
             return false;
         }
         self.swept = now;
@@ -306,7 +352,7 @@ impl Folders {
 
     /// Forgets the folders in which no entry is, and what was watched for their sake.
     pub(crate) fn keep_only(&mut self, used: &UsedFolders) {
-        self.known.retain(|key, _| used.0.contains(key));
+        self.keep_known(|key| used.0.contains(key));
         let known = &self.known;
         self.watches.retain(|place, is_of_link| {
             // The way of a link to a file is kept for the folder that the link is in.

@@ -79,7 +79,7 @@ impl FileStore {
             PathKind::Missing | PathKind::Forbidden => match self.root(path) {
                 Ok(root) => {
                     let above = parent(path.relative());
-                    self.make_room_for_folders(above);
+                    self.make_room_for_folders(&root, above);
                     self.folders.deepest(&root, above, (&self.disk, self.now))
                 }
                 Err(_) => 0,

@@ -35,7 +35,7 @@ impl FileStore {
     ) -> Result<u32, PathObstacle> {
         self.figures.loads += 1;
         let above = parent(path.relative());
-        self.make_room_for_folders(above);
+        self.make_room_for_folders(root, above);
         let mut folder = self.folders.folder(root, above, (&self.disk, self.now));
         let read = now();
         let mut watched = true;
@@ -209,8 +209,8 @@ impl FileStore {
     }
 
     /// Forgets folders that no entry needs where those on the way to `path` would be too many.
-    pub(crate) fn make_room_for_folders(&mut self, path: &[u8]) {
-        if self.folders.wants_room(path, self.now) {
+    pub(crate) fn make_room_for_folders(&mut self, root: &OpenRoot, path: &[u8]) {
+        if self.folders.wants_room(root, path, self.now) {
             self.folders.keep_only(&self.entries.used_folders());
         }
     }

@@ -11,7 +11,7 @@ use howdah_site::{DocumentPath, MergedCopies, Rules, Symlinks};
 use howdah_sys::stat::Stat;
 use howdah_sys::{descriptor, open};
 
-use crate::directive_cache::DirectiveCache;
+use crate::directive_cache::{DirectiveCache, DirectiveOwner};
 use crate::disk_access::DiskAccess;
 use crate::folders::with_slash;
 use crate::locate::PathObstacle;
@@ -26,6 +26,8 @@ pub(crate) struct OpenRoot {
     real_path: PathBuf,
     symlinks: Symlinks,
     scope: u32,
+    /// The site that it is counted for.
+    site: DirectiveOwner,
     /// The directives of the configuration itself.
     base: Option<Rc<Rules>>,
     /// The folders of all sites.
@@ -63,6 +65,7 @@ impl OpenRoot {
             number,
             site_folders,
             scope: path.scope(),
+            site: directives.map_or(0, |directives| directives.owner(name.as_os_str().as_bytes())),
             base: directives
                 .and_then(|directives| {
                     directives.rules(path.scope(), &with_slash(name.as_os_str().as_bytes()))
@@ -115,6 +118,7 @@ impl OpenRoot {
             real_path: real,
             symlinks,
             scope: 0,
+            site: 0,
             base: None,
             site_folders: None,
         };
@@ -142,6 +146,12 @@ impl OpenRoot {
     /// The scope of directives of its sites.
     pub(crate) fn scope(&self) -> u32 {
         self.scope
+    }
+
+    /// The site that the root is counted for: all document roots of a site with one for each host
+    /// are the same site's.
+    pub(crate) fn site(&self) -> DirectiveOwner {
+        self.site
     }
 
     /// The directives of the configuration itself. `None` if it has none.

@@ -21,6 +21,7 @@ use crate::locate::{PathObstacle, ReadAccess, locate};
 use crate::named::NamedFiles;
 use crate::no_answer::NoAnswer;
 use crate::open_root::OpenRoot;
+use crate::write_watch;
 
 /// The files that one thread of the front knows. See the [crate's own page](crate) for how to use
 /// it.
@@ -65,6 +66,13 @@ pub struct StoreFigures {
     pub folders: usize,
     /// Folders watched.
     pub watched: usize,
+    /// Folders that may be watched, of all sites together.
+    pub most_watched: usize,
+    /// Times that a folder was not watched because its site, or the store, has as many as it may.
+    pub unwatched: u64,
+    /// Files of this thread that are watched for writes while they are sent, and times that one was
+    /// not because its site, or the thread, has as many as it may.
+    pub sent: (usize, u64),
     /// Entries that merged rules have copied.
     pub copies: usize,
     /// Look-ups of a path. A path is looked up once for a request.
@@ -84,7 +92,7 @@ impl FileStore {
             limits,
             directives: None,
             entries: EntryTable::new(limits),
-            folders: Folders::new(limits),
+            folders: Folders::new(limits, false),
             now: 0,
             ticks: 0,
             evictions: 0,
@@ -103,6 +111,7 @@ impl FileStore {
     /// An empty store that compiles directives with those of the other threads.
     pub fn with_directives(limits: StoreLimits, directives: Arc<DirectiveCache>) -> FileStore {
         FileStore {
+            folders: Folders::new(limits, directives.has_several_sites()),
             directives: Some(directives),
             ..FileStore::new(limits)
         }
@@ -290,6 +299,9 @@ impl FileStore {
             descriptors: self.entries.descriptors(),
             folders: self.folders.len(),
             watched: self.folders.watched(),
+            most_watched: self.limits.folders,
+            unwatched: self.folders.unwatched(),
+            sent: write_watch::figures(),
             copies: self.copies.sum(),
             ..self.figures
         }

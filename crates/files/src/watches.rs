@@ -1,10 +1,14 @@
 //! The watched folders, and the paths that depend on them.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 
 use howdah_sys::inotify::{Inotify, LEAST_BUFFER, WatchEvent, WatchId};
+
+use crate::directive_cache::DirectiveOwner;
+use crate::site_shares::SiteShares;
 
 /// The meaning of a change in a watched folder.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -46,13 +50,16 @@ pub(crate) struct Watches {
     /// `None`: the user has no inotify queue left, or the limit is 0, and nothing is watched.
     inotify: Option<Inotify>,
     folders: HashMap<WatchId, WatchedFolder>,
-    limit: usize,
+    /// The folders by the site that wanted the watch first.
+    shares: SiteShares<DirectiveOwner>,
     buffer: Box<[u8]>,
 }
 
 /// The places that a watched folder has.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct WatchedFolder {
+    /// The site that wanted the watch first.
+    payer: DirectiveOwner,
     /// The paths that lead to the folder.
     paths: Places,
     /// The links that lead through the folder, by the name in it.
@@ -65,12 +72,12 @@ struct WatchedFolder {
 type Places = HashMap<u32, HashSet<Rc<[u8]>>>;
 
 impl Watches {
-    /// Returns no watches, with room for `limit` folders.
-    pub(crate) fn new(limit: usize) -> Watches {
+    /// Returns no watches, with room for as many folders as `shares` has.
+    pub(crate) fn new(shares: SiteShares<DirectiveOwner>) -> Watches {
         Watches {
-            inotify: (limit > 0).then(Inotify::new).and_then(Result::ok),
+            inotify: (shares.most() > 0).then(Inotify::new).and_then(Result::ok),
             folders: HashMap::new(),
-            limit,
+            shares,
             buffer: vec![0; BUFFER].into(),
         }
     }
@@ -81,12 +88,13 @@ impl Watches {
         self.inotify.as_ref().map(AsFd::as_fd)
     }
 
-    /// Watches an open folder for `place`. Returns whether the folder is watched now: the user's
-    /// watches or ours may be used up, the folder may have too many places, or may not be read.
+    /// Watches an open folder for `place`, a path of the site `payer`. Returns whether the folder
+    /// is watched now: the user's watches or the site's may be used up, the folder may have too
+    /// many places, or may not be read.
     pub(crate) fn add(
         &mut self,
         folder: BorrowedFd<'_>,
-        place: WatchPlace,
+        (place, payer): (WatchPlace, DirectiveOwner),
         names: WatchedNames<'_>,
     ) -> bool {
         let Some(inotify) = &self.inotify else {
@@ -95,26 +103,38 @@ impl Watches {
         let Ok(watch) = inotify.watch(folder) else {
             return false;
         };
-        if self.folders.len() >= self.limit && !self.folders.contains_key(&watch) {
-            let _ = inotify.remove(watch);
-            return false;
-        }
-        self.folders.entry(watch).or_default().add(place, names)
+        let folder = match self.folders.entry(watch) {
+            Entry::Occupied(folder) => folder.into_mut(),
+            Entry::Vacant(_) if !self.shares.has_room(&payer, 1) => {
+                let _ = inotify.remove(watch);
+                return false;
+            }
+            Entry::Vacant(entry) => {
+                self.shares.take(payer);
+                entry.insert(WatchedFolder::of(payer))
+            }
+        };
+        folder.add(place, names)
+    }
+
+    /// Returns whether a site may have `count` more folders.
+    pub(crate) fn has_room(&self, site: &DirectiveOwner, count: usize) -> bool {
+        self.shares.has_room(site, count)
     }
 
     /// Forgets the places that `keep` rejects, and stops watching folders without any. `keep` is
     /// told whether the place is a link's.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&WatchPlace, bool) -> bool) {
-        let inotify = &self.inotify;
-        self.folders.retain(|watch, folder| {
+        let Watches { inotify, folders, shares, .. } = self;
+        folders.retain(|watch, folder| {
             folder.retain(&mut keep);
-            if let Some(inotify) = inotify
-                && folder.counts.is_empty()
-            {
-                // This fails only where the kernel has ended the watch already.
-                let _ = inotify.remove(*watch);
+            if !folder.counts.is_empty() {
+                return true;
             }
-            !folder.counts.is_empty()
+            shares.give_back(&folder.payer);
+            // This fails only where the kernel has ended the watch already.
+            let _ = inotify.as_ref().map(|inotify| inotify.remove(*watch));
+            false
         });
     }
 
@@ -123,7 +143,10 @@ impl Watches {
     pub(crate) fn read(&mut self) -> Option<Vec<PathChange>> {
         let mut changes = Changes::default();
         let Watches {
-            inotify: Some(inotify), folders, buffer, ..
+            inotify: Some(inotify),
+            folders,
+            shares,
+            buffer,
         } = self
         else {
             return Some(changes.list);
@@ -140,7 +163,7 @@ impl Watches {
             for event in events {
                 lost = lost || event == WatchEvent::Overflow;
                 if !lost {
-                    hear(event, folders, &mut changes);
+                    hear(event, (folders, shares), &mut changes);
                 }
             }
         }
@@ -154,6 +177,16 @@ impl Watches {
 }
 
 impl WatchedFolder {
+    /// A folder without places, which `payer` wants to be watched.
+    fn of(payer: DirectiveOwner) -> WatchedFolder {
+        WatchedFolder {
+            payer,
+            paths: Places::new(),
+            steps: HashMap::new(),
+            counts: HashMap::new(),
+        }
+    }
+
     /// Adds a place. Returns whether the folder has it now.
     fn add(&mut self, place: WatchPlace, names: WatchedNames<'_>) -> bool {
         let known = match names {
@@ -234,7 +267,7 @@ impl WatchedFolder {
 /// Adds what `event` means to `changes`.
 fn hear(
     event: WatchEvent<'_>,
-    folders: &mut HashMap<WatchId, WatchedFolder>,
+    (folders, shares): (&mut HashMap<WatchId, WatchedFolder>, &mut SiteShares<DirectiveOwner>),
     changes: &mut Changes,
 ) {
     match event {
@@ -250,6 +283,7 @@ fn hear(
         }
         WatchEvent::Ended(folder) => {
             if let Some(folder) = folders.remove(&folder) {
+                shares.give_back(&folder.payer);
                 folder.hear_all(changes);
             }
         }
@@ -336,7 +370,7 @@ mod tests {
         names: WatchedNames<'_>,
     ) -> bool {
         let path = format!("link{link}").into_bytes().into();
-        watches.add(folder.as_fd(), WatchPlace { root, path }, names)
+        watches.add(folder.as_fd(), (WatchPlace { root, path }, root.into()), names)
     }
 
     #[test]
@@ -344,7 +378,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("howdah-places-{}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         let folder = File::open(&path).unwrap();
-        let mut watches = Watches::new(10);
+        let mut watches = Watches::new(SiteShares::of(10, false));
         let add = |watches: &mut Watches, root, link, names: WatchedNames<'_>| {
             add_link(watches, &folder, (root, link), names)
         };

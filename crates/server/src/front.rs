@@ -21,6 +21,7 @@ mod shared;
 mod site_pools;
 mod site_reasons;
 mod thread;
+mod watch_limits;
 mod workspace;
 
 use std::ffi::CString;
@@ -44,7 +45,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use self::challenges::Challenges;
 pub(crate) use self::clock::WallTime;
 use self::control::Control;
-use self::crews::{evaluators, readers};
+use self::crews::{evaluator_threads, evaluators, readers};
 pub(crate) use self::demands::Demands;
 pub(crate) use self::media_types::use_media_types;
 use self::open_file_limits::OpenFileLimits;
@@ -57,6 +58,7 @@ use self::site_pools::{SitePools, keep_measurements, site_pools};
 pub(crate) use self::site_reasons::ReasonTopic;
 use self::site_reasons::SiteReasons;
 pub(crate) use self::thread::{FrontThread, look_for_responses};
+use self::watch_limits::WatchLimits;
 pub(crate) use self::workspace::Workspace;
 use crate::admin;
 use crate::body::{Storage, StorageLimits, StorageRefusal};
@@ -248,11 +250,13 @@ fn share(
     let directives = directives(&sites, &config, &log, &messages);
     let directives = Arc::new(directives.with_site_folders(site_folders));
     memory_return::start(&directives)?;
+    let most = howdah_sys::inotify::most_watches();
+    let watches = WatchLimits::of(most, threads, evaluator_threads());
     let shared = FrontShared {
         directives: Arc::clone(&directives),
         messages,
         passwords: Passwords::start(password::fits, processors().div_ceil(2))?,
-        evaluators: evaluators(Arc::clone(&directives))?,
+        evaluators: evaluators(Arc::clone(&directives), watches.of_evaluator)?,
         readers: readers(Arc::clone(&directives))?,
         compressed: CompressedCache::new(shared::MOST_COMPRESSED),
         storage: Arc::new(storage(&config, &log, open_files)),
@@ -262,6 +266,7 @@ fn share(
         renewals: Renewals::default(),
         reasons: SiteReasons::default(),
         cached_descriptors: open_files.cached,
+        watches,
         most_connections: open_files.connections,
         accept_errors: AcceptErrors::default(),
         room_wanted: (0..threads).map(|_| Notify::new()).collect(),

@@ -138,6 +138,13 @@ impl<'a> Iterator for Events<'a> {
     }
 }
 
+/// Returns the watches that all processes of this user may have together
+/// (`fs.inotify.max_user_watches`). `None`: the kernel does not tell.
+pub fn most_watches() -> Option<usize> {
+    let most = std::fs::read_to_string("/proc/sys/fs/inotify/max_user_watches").ok()?;
+    most.trim().parse().ok()
+}
+
 /// Bytes of one event with the longest possible name.
 pub const LEAST_BUFFER: usize = HEAD + 256;
 

@@ -40,6 +40,11 @@ impl SiteRoots {
         roots
     }
 
+    /// Returns whether there is more than one owner of directives.
+    pub(super) fn has_several_owners(&self) -> bool {
+        self.fixed.len() + self.per_host.len() > 1
+    }
+
     /// Number of scopes.
     pub(super) fn scopes(&self) -> usize {
         self.scopes.len()

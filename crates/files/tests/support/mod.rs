@@ -172,6 +172,7 @@ pub fn path_on(sites: &Sites, host: &[u8], name: &str) -> DocumentPath {
     let mut asked = Asked(None);
     let mut request = Request::new();
     request.target = format!("/{name}").into_bytes();
+    request.authority = host.to_vec();
     let site = sites.find(host).unwrap();
     howdah_site::resolve(site, &client(&request), &mut asked, &mut Scratch::default());
     asked.0.unwrap_or_else(|| panic!("the disk is not asked about {name}"))

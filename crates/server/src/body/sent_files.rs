@@ -37,7 +37,11 @@ struct FilePlace {
     account: usize,
 }
 
-impl Hold for FilePlace {}
+impl Hold for FilePlace {
+    fn site(&self) -> Option<usize> {
+        Some(self.site)
+    }
+}
 
 impl SentFiles {
     /// Places for `most` files, of that number of sites.

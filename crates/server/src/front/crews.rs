@@ -9,10 +9,18 @@ use super::processors;
 use crate::crew::{Crew, QueueBounds};
 use crate::descriptor_needs::LEAST_EVALUATORS;
 
-/// Starts the threads that evaluate costly directives, at least two: one site never has all of
+/// The number of threads that evaluate costly directives, at least two: one site never has all of
 /// them.
-pub(super) fn evaluators(directives: Arc<DirectiveCache>) -> io::Result<Crew<FileStore>> {
-    let threads = processors().div_ceil(2).max(LEAST_EVALUATORS);
+pub(super) fn evaluator_threads() -> usize {
+    processors().div_ceil(2).max(LEAST_EVALUATORS)
+}
+
+/// Starts the threads that evaluate costly directives. Each watches at most that number of folders.
+pub(super) fn evaluators(
+    directives: Arc<DirectiveCache>,
+    folders: usize,
+) -> io::Result<Crew<FileStore>> {
+    let threads = evaluator_threads();
     let bounds = QueueBounds {
         site: MOST_EVALUATIONS,
         client: MOST_EVALUATIONS_OF_CLIENT,
@@ -23,7 +31,7 @@ pub(super) fn evaluators(directives: Arc<DirectiveCache>) -> io::Result<Crew<Fil
         entries: 2048,
         descriptors: 16,
         memory: 1 << 20,
-        folders: 1024,
+        folders,
         roots: 64,
         ..howdah_files::StoreLimits::default()
     };

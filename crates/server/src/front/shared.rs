@@ -15,6 +15,7 @@ use super::pulse::Pulse;
 use super::renewals::Renewals;
 use super::retirement::PoolRetirement;
 use super::site_reasons::SiteReasons;
+use super::watch_limits::WatchLimits;
 use crate::body::{SentFiles, Storage};
 use crate::budget::Budget;
 use crate::crew::Crew;
@@ -69,6 +70,8 @@ pub(crate) struct FrontShared {
     pub(crate) reasons: SiteReasons,
     /// Files that each thread's store may keep open.
     pub(crate) cached_descriptors: usize,
+    /// The watches of inotify of each thread.
+    pub(crate) watches: WatchLimits,
     /// Connections that may be open at once.
     pub(crate) most_connections: usize,
     /// The errors of accepting connections.

@@ -107,6 +107,8 @@ pub(crate) fn run<C: Future<Output = ()> + 'static>(
         .on_thread_unpark(hook(FrontThread::woke))
         .build_local(LocalOptions::default())?;
     runtime.block_on(async {
+        let is_shared = shared.config.sites.len() > 1;
+        howdah_files::bound_write_watches(shared.watches.sent, is_shared);
         let thread = Rc::new(FrontThread::new(shared, number));
         for (site, handle) in thread.handles.iter().enumerate() {
             let thread = || Rc::downgrade(&thread);
@@ -149,7 +151,6 @@ impl FrontThread {
     /// The state of thread `number`.
     pub(super) fn new(shared: Arc<FrontShared>, number: usize) -> FrontThread {
         let config = &shared.config;
-        let descriptors = shared.cached_descriptors;
         let limits = Limits {
             request_line: config.limits.request_line,
             field_line: config.limits.field_line,
@@ -175,11 +176,8 @@ impl FrontThread {
             limits,
             spool,
             store: RefCell::new(
-                FileStore::with_directives(
-                    store_limits(descriptors),
-                    Arc::clone(&shared.directives),
-                )
-                .postponing(),
+                FileStore::with_directives(store_limits(&shared), Arc::clone(&shared.directives))
+                    .postponing(),
             ),
             resolution_cache: RefCell::default(),
             costly_sites: CostlySites::default(),
@@ -486,9 +484,10 @@ impl FrontThread {
     }
 }
 
-fn store_limits(descriptors: usize) -> howdah_files::StoreLimits {
+fn store_limits(shared: &FrontShared) -> howdah_files::StoreLimits {
     howdah_files::StoreLimits {
-        descriptors,
+        descriptors: shared.cached_descriptors,
+        folders: shared.watches.folders,
         ..howdah_files::StoreLimits::default()
     }
 }

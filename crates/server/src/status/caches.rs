@@ -48,6 +48,23 @@ pub(crate) struct FileCacheUse {
     pub(crate) open: u64,
     /// Folders whose changes the kernel tells.
     pub(crate) watched: u64,
+    /// Folders of which that may be so, of all sites. A site takes half of what is left.
+    #[serde(default)]
+    pub(crate) watched_limit: u64,
+    /// The number of times that a folder was looked at on the disk because its site has as many
+    /// as it may.
+    #[serde(default)]
+    pub(crate) unwatched: u64,
+    /// Files that are watched for writes while they are sent.
+    #[serde(default)]
+    pub(crate) watched_files: u64,
+    /// Files of which that may be so, of all sites. A site takes half of what is left.
+    #[serde(default)]
+    pub(crate) watched_files_limit: u64,
+    /// The number of times that a file was sent without a watch because its site has as many as it
+    /// may.
+    #[serde(default)]
+    pub(crate) unwatched_files: u64,
     /// The number of times that a path was looked up.
     pub(crate) lookups: u64,
     /// The number of times that the disk was asked for a path that was not known.
@@ -59,15 +76,22 @@ pub(crate) struct FileCacheUse {
 }
 
 impl FileCacheUse {
-    /// Adds up the figures of all threads.
-    pub(super) fn of(stores: &[Mutex<StoreFigures>]) -> FileCacheUse {
-        let mut sum = FileCacheUse::default();
+    /// Adds up the figures of all threads. Each may watch `files` files that are sent.
+    pub(super) fn of(stores: &[Mutex<StoreFigures>], files: usize) -> FileCacheUse {
+        let mut sum = FileCacheUse {
+            watched_files_limit: (files as u64).saturating_mul(stores.len() as u64),
+            ..FileCacheUse::default()
+        };
         for store in stores {
             let figures = *store.lock().unwrap_or_else(PoisonError::into_inner);
             sum.entries += figures.entries as u64;
             sum.memory += figures.memory as u64;
             sum.open += figures.descriptors as u64;
             sum.watched += figures.watched as u64;
+            sum.watched_limit += figures.most_watched as u64;
+            sum.unwatched += figures.unwatched;
+            sum.watched_files += figures.sent.0 as u64;
+            sum.unwatched_files += figures.sent.1;
             sum.lookups += figures.lookups;
             sum.loads += figures.loads;
             sum.checks += figures.checks;

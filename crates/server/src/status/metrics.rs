@@ -81,11 +81,17 @@ fn file_cache(page: &mut MetricsPage, cache: &FileCacheUse) {
     let entries = "Paths that the front's threads know, also those where nothing is.";
     let bytes = "Content of small files in memory.";
     let watched = "Folders whose changes the kernel tells.";
-    let gauges: [(MetricFamily, u64); 4] = [
+    let most = "Folders that may be watched; a site takes half of what is left.";
+    let files = "Files that are watched for writes while they are sent.";
+    let most_files = "Files that may be watched so; a site takes half of what is left.";
+    let gauges: [(MetricFamily, u64); 7] = [
         (("howdah_file_cache_entries", "", entries), cache.entries),
         (("howdah_file_cache_bytes", "bytes", bytes), cache.memory),
         (("howdah_file_cache_open_files", "", "Files that are kept open."), cache.open),
         (("howdah_file_cache_watched_folders", "", watched), cache.watched),
+        (("howdah_file_cache_watched_folders_limit", "", most), cache.watched_limit),
+        (("howdah_file_cache_watched_files", "", files), cache.watched_files),
+        (("howdah_file_cache_watched_files_limit", "", most_files), cache.watched_files_limit),
     ];
     for (family, value) in gauges {
         page.gauge(family, one(value as f64));
@@ -94,11 +100,15 @@ fn file_cache(page: &mut MetricsPage, cache: &FileCacheUse) {
     let loads = "Questions to the disk for unknown paths, from 0 with each new front.";
     let checks = "Comparisons of known paths with the disk, from 0 with each new front.";
     let changes = "Paths forgotten because something changed, from 0 with each new front.";
-    let counters: [(MetricFamily, u64); 4] = [
+    let folders = "Looks at folders that are not watched for want of room, from 0 with each front.";
+    let files = "Files sent without a watch for want of room, from 0 with each new front.";
+    let counters: [(MetricFamily, u64); 6] = [
         (("howdah_file_cache_lookups", "", lookups), cache.lookups),
         (("howdah_file_cache_loads", "", loads), cache.loads),
         (("howdah_file_cache_checks", "", checks), cache.checks),
         (("howdah_file_cache_changes", "", changes), cache.changes),
+        (("howdah_file_cache_unwatched_folders", "", folders), cache.unwatched),
+        (("howdah_file_cache_unwatched_files", "", files), cache.unwatched_files),
     ];
     for (family, value) in counters {
         page.counter(family, one(value as f64));

@@ -317,7 +317,7 @@ impl Snapshot {
                 accepted: totals.connections,
             },
             temporary_files: TemporaryFiles { bytes, limit },
-            file_cache: FileCacheUse::of(&shared.stores),
+            file_cache: FileCacheUse::of(&shared.stores, shared.watches.sent),
             limits_met: totals.limits.by_name(),
             missing_listeners: facts.missing_listeners.clone(),
             missing_admin_listeners: facts.missing_admin.clone(),

@@ -110,3 +110,45 @@ fn the_use_of_apcu_is_shown_where_it_is_there() {
     );
     assert!(found["free"].as_u64() < found["size"].as_u64(), "{found:#}");
 }
+
+#[test]
+fn a_site_with_many_folders_leaves_watches_to_others_and_the_figures_say_so() {
+    let entry = |name: &str| {
+        format!(
+            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public/{name}\"\n\
+             php = false\n"
+        )
+    };
+    let config = format!("{TOP}{}{}", entry("blog"), entry("shop"));
+    let site = Site::configured(&[("shop/a/b.txt", "shop")], &config);
+    const FOLDERS: usize = 1600;
+    for number in 0..FOLDERS {
+        site.file(&format!("blog/{number}/.htaccess"), "Header set X-Number 1\n");
+        site.file(&format!("blog/{number}/a.txt"), "blog");
+    }
+    // One connection is one thread's.
+    let mut wire = site.connect();
+    let mut ask = |host: &str, target: &str| wire.ask("GET", target, &[("Host", host)], b"");
+    for number in 0..FOLDERS {
+        let reply = ask("blog.example", &format!("/{number}/a.txt"));
+        assert_eq!((reply.text(), reply.field("x-number")), ("blog", Some("1")));
+    }
+    assert_eq!(ask("shop.example", "/a/b.txt").text(), "shop");
+    let mut status = Value::Null;
+    wait_until("the figures are those of all requests", || {
+        status = super::status(&site);
+        status["file_cache"]["lookups"].as_u64() > Some(2 * FOLDERS as u64)
+    });
+    let cache = &status["file_cache"];
+    let number = |name: &str| cache[name].as_u64().unwrap_or_else(|| panic!("{name} in {cache:#}"));
+    let of_a_thread = number("watched_limit") / 2;
+    assert!(number("watched") > 1 && number("watched") <= of_a_thread / 3 + 3, "{cache:#}");
+    assert!(number("unwatched") > 0 && number("watched_files_limit") > 0, "{cache:#}");
+    // A folder without a watch is looked at.
+    site.file(&format!("blog/{}/.htaccess", FOLDERS - 1), "Header set X-Number 2\n");
+    let reply = ask("blog.example", &format!("/{}/a.txt", FOLDERS - 1));
+    assert_eq!(reply.field("x-number"), Some("2"));
+    let metrics = monitor(&site, "/metrics", &[]);
+    let line = "howdah_file_cache_watched_folders_limit ";
+    assert!(metrics.text().lines().any(|found| found.starts_with(line)), "{metrics:?}");
+}
