@@ -94,6 +94,7 @@ statuses! {
     506 VARIANT_ALSO_NEGOTIATES "Variant Also Negotiates";
     507 INSUFFICIENT_STORAGE "Insufficient Storage";
     508 LOOP_DETECTED "Loop Detected";
+    510 NOT_EXTENDED "Not Extended";
     511 NETWORK_AUTHENTICATION_REQUIRED "Network Authentication Required";
 }
 
@@ -109,6 +110,11 @@ impl Status {
         } else {
             None
         }
+    }
+
+    /// Returns whether the code is registered.
+    pub fn is_registered(self) -> bool {
+        !self.reason().is_empty()
     }
 
     /// The three-digit code.

@@ -5,6 +5,7 @@
 //! all threads and generations are made when somebody asks for them ([`Ledger`]).
 
 mod clients;
+mod codes;
 mod ledger;
 mod site_errors;
 mod totals;
@@ -25,6 +26,7 @@ pub(crate) use self::clients::PLACES;
 #[cfg(test)]
 pub(crate) use self::clients::Tally;
 use self::clients::{ClientCounters, ClientNumbers, PlaceNumbers};
+use self::codes::{CODE_COUNT, CountedCode};
 pub(crate) use self::ledger::Ledger;
 #[cfg(test)]
 pub(crate) use self::site_errors::ClientResponses;
@@ -42,10 +44,8 @@ const INCOMPLETE: usize = 2;
 /// The histogram of the time from head to end of response.
 const DURATION: usize = 3;
 const POOL: usize = DURATION + HISTOGRAM_WORDS;
-/// The requests of each status, from [`FIRST_CODE`] on.
+/// The requests of each status.
 const CODES: usize = POOL + COUNTER_WORDS;
-const FIRST_CODE: u16 = 100;
-const CODE_COUNT: usize = 500;
 /// Tunnels that have begun.
 const TUNNELS: usize = CODES + CODE_COUNT;
 /// Connections that were made to upstreams, and requests that went over a kept one.
@@ -260,8 +260,7 @@ impl ThreadCounters {
         }
         let took = u64::try_from(ended.took.as_micros()).unwrap_or(u64::MAX);
         counters.observe(DURATION, took);
-        let code = usize::from(ended.status.code().saturating_sub(FIRST_CODE));
-        counters.add(CODES + code.min(CODE_COUNT - 1), 1);
+        counters.add(CODES + codes::place_of(ended.status), 1);
         if let Some(site) = site {
             self.clients.count(site, &ended);
         }
@@ -355,8 +354,12 @@ mod tests {
         assert_eq!((blog.requests(), blog.bytes(), totals.connections), (3, 22, 1));
         let limits = totals.limits.by_name();
         assert_eq!((limits["one"]["pings"], limits["two"]["pings"]), (0, 2));
-        assert_eq!(blog.codes().collect::<Vec<_>>(), [(200, 2), (404, 1)]);
-        assert_eq!(totals.site(NO_SITE).codes().collect::<Vec<_>>(), [(400, 1)]);
+        let codes = |site| -> Vec<(String, u64)> {
+            let codes = totals.site(site).codes();
+            codes.map(|(code, count)| (code.name(), count)).collect()
+        };
+        assert_eq!(codes("blog"), [("200".to_owned(), 2), ("404".to_owned(), 1)]);
+        assert_eq!(codes(NO_SITE), [("400".to_owned(), 1)]);
         assert_eq!((totals.site("shop").requests(), totals.site("none").requests()), (0, 0));
         assert_eq!(totals.names().collect::<Vec<_>>(), [NO_SITE, "blog", "shop"]);
 

@@ -90,9 +90,9 @@ pub(crate) struct SiteSnapshot {
     pub(crate) name: String,
     /// Requests that have ended.
     pub(crate) requests: u64,
-    /// Responses by class of status: `1xx` to `5xx`.
+    /// Responses by class of status: `1xx` to `5xx`, and `other` from 600 on.
     pub(crate) classes: CodeCounts,
-    /// Responses by status.
+    /// Responses by status. Those of no registered one are by their class.
     pub(crate) codes: CodeCounts,
     /// Bytes of content that clients took.
     pub(crate) bytes: u64,
@@ -330,7 +330,7 @@ impl Snapshot {
         for site in totals.names().map(|name| totals.site(name)) {
             snapshot.requests += site.requests();
             snapshot.bytes += site.bytes();
-            site.codes().for_each(|(code, count)| snapshot.codes.add_class(code, count));
+            site.codes().for_each(|(code, count)| snapshot.codes.add(code.class(), count));
         }
         snapshot
     }
@@ -387,8 +387,8 @@ impl SiteSnapshot {
         let mut classes = CodeCounts::default();
         let mut codes = CodeCounts::default();
         for (code, count) in totals.codes() {
-            classes.add_class(code, count);
-            codes.0.insert(code.to_string(), count);
+            classes.add(code.class(), count);
+            codes.add(code.name(), count);
         }
         SiteSnapshot {
             name: name.to_owned(),
@@ -479,9 +479,9 @@ impl PoolSnapshot {
 }
 
 impl CodeCounts {
-    /// Adds responses to the class of their status.
-    fn add_class(&mut self, code: u16, count: u64) {
-        *self.0.entry(format!("{}xx", code / 100)).or_default() += count;
+    /// Adds responses to those of this name.
+    fn add(&mut self, name: String, count: u64) {
+        *self.0.entry(name).or_default() += count;
     }
 }
 

@@ -7,7 +7,7 @@ use howdah_php::counters::PoolTotals;
 use super::super::histogram::Histogram;
 use super::super::protocol_limits::LimitTotals;
 use super::{
-    BYTES, CODE_COUNT, CODES, DURATION, FIRST_CODE, INCOMPLETE, POOL, REQUESTS, SITE_WORDS, STAFF,
+    BYTES, CODE_COUNT, CODES, CountedCode, DURATION, INCOMPLETE, POOL, REQUESTS, SITE_WORDS, STAFF,
     TUNNELS, UPSTREAM_ANSWERS, UPSTREAM_CONNECTIONS, UPSTREAM_REUSES, lane_key,
 };
 
@@ -108,10 +108,12 @@ impl<'t> SiteTotals<'t> {
         self.0[UPSTREAM_ANSWERS]
     }
 
-    /// Each status and the number of its responses, for those that were sent.
-    pub(crate) fn codes(&self) -> impl Iterator<Item = (u16, u64)> + use<'t> {
-        let codes = (FIRST_CODE..).zip(self.0[CODES..CODES + CODE_COUNT].iter().copied());
-        codes.filter(|(_, count)| *count > 0)
+    /// Statuses and the numbers of their responses, for those that were sent. Several may have the
+    /// same name.
+    pub(crate) fn codes(&self) -> impl Iterator<Item = (CountedCode, u64)> + use<'t> {
+        let codes = self.0[CODES..CODES + CODE_COUNT].iter().copied().enumerate();
+        let sent = codes.filter(|(_, count)| *count > 0);
+        sent.map(|(place, count)| (CountedCode::at(place), count))
     }
 
     /// The time from head to end of response.

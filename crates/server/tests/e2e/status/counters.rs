@@ -321,3 +321,47 @@ fn a_worker_that_lies_about_itself_is_believed_no_more_than_the_machine_can_do()
     site.allow("end");
     assert_eq!(wire.reply("GET").text(), "done");
 }
+
+/// Monitors keep each series that they have seen once.
+#[test]
+fn a_script_that_answers_every_status_makes_a_bounded_number_of_series() {
+    if !has_php() {
+        return;
+    }
+    let config = format!(
+        "{TOP}[[site]]\nname = \"shop\"\nroot = \"public\"\n[site.php]\nworkers = 1\n\
+         state_dir = \"state\"\n"
+    );
+    let answer = "<?php http_response_code((int) $_GET['code']); echo 'x';";
+    let site = Site::configured(&[("answer.php", answer)], &config);
+    let mut wire = site.connect();
+    let mut answered = BTreeMap::<String, u64>::new();
+    for code in 200..1000 {
+        let reply = wire.ask("GET", &format!("/answer.php?code={code}"), &[], b"");
+        assert_eq!(reply.status, code);
+        let class = if code < 600 {
+            format!("{}xx", code / 100)
+        } else {
+            "other".to_owned()
+        };
+        *answered.entry(class).or_default() += 1;
+    }
+    let status = wait_for_status(&site, "all are counted", |status| status["requests"] == 800);
+    let shop = named(&status, "shop");
+    assert_eq!(shop["classes"], serde_json::json!(answered), "{shop:#}");
+    assert_eq!(status["codes"], shop["classes"]);
+    let codes = shop["codes"].as_object().unwrap();
+    let number = |name: &str| codes.get(name).and_then(Value::as_u64);
+    assert!(codes.len() < 80, "{codes:?}");
+    assert_eq!(codes.values().filter_map(Value::as_u64).sum::<u64>(), 800);
+    assert_eq!([number("404"), number("503"), number("520")], [Some(1), Some(1), None]);
+    assert_eq!([number("other"), number("999"), number("599")], [Some(400), None, None]);
+    let metrics = monitor(&site, "/metrics", &[]);
+    let series = |line: &&str| line.starts_with("howdah_requests_total{site=\"shop\",code=");
+    let counts = metrics.text().lines().filter(series);
+    let counts: Vec<u64> =
+        counts.map(|line| line.rsplit(' ').next().unwrap().parse().unwrap()).collect();
+    assert_eq!((counts.len(), counts.iter().sum::<u64>()), (codes.len(), 800));
+    let table = site.try_status(&[]).unwrap();
+    assert!(table.contains("other 400"), "{table}");
+}
