@@ -112,6 +112,10 @@ pub(crate) trait StreamSink: Sink {
     /// Sends these fields at the end of the content. Call it before content is sent.
     fn set_trailers(&mut self, trailers: Trailers);
 
+    /// Waits until the client has what was sent, as far as that can be known and the client takes
+    /// it: a reset takes back what is still on its way.
+    fn poll_arrived(&mut self, context: &mut Context<'_>) -> Poll<()>;
+
     /// Breaks the response off.
     fn reset(&mut self, cause: ResetCause);
 }

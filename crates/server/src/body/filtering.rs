@@ -251,19 +251,9 @@ impl<'t> Filtering<'t> {
         self.work()
     }
 
-    /// Makes the filters give out the output that they can give out at once, where the content
-    /// breaks off. Slow ones take too long for that.
-    ///
-    /// # Errors
-    /// The filters failed on the content.
-    pub(super) fn flush_at_once(&mut self) -> Result<(), TransformError> {
-        match &mut self.chain {
-            Some(chain) if !self.is_slow => {
-                chain.flush();
-                chain.advance(&mut self.output)
-            }
-            _ => Ok(()),
-        }
+    /// Returns whether there is more output to come of the content that the filters have.
+    pub(super) fn is_at_work(&self) -> bool {
+        matches!(self.state, FilteringState::Crew(_)) || self.has_work() || !self.output.is_empty()
     }
 
     /// Returns whether the crew has no room for work that the event loop can do as well.

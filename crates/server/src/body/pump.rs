@@ -183,7 +183,7 @@ impl Pump<'_> {
             let step = match self.step(sink, is_clear, context) {
                 Ok(step) => step,
                 Err(error @ (PumpError::Source(_) | PumpError::Short)) => {
-                    self.fail(error)?;
+                    self.fail(error);
                     PumpStep::Again
                 }
                 Err(error) => return Poll::Ready(Err(error)),
@@ -233,22 +233,29 @@ impl Pump<'_> {
         let Some(mut filtering) = self.filtering.take() else {
             return self.step_plainly(sink, is_clear, context);
         };
+        if self.failure.is_some() {
+            return Ok(self.step_broken(filtering, sink, is_clear, context));
+        }
         let step = self.step_filtered(&mut filtering, sink, is_clear, context);
         self.filtering = Some(filtering);
         step
     }
 
     /// The content breaks off. The client gets what has come so far, and then no end.
-    fn fail(&mut self, error: PumpError) -> Result<(), PumpError> {
-        if let Some(mut filtering) = self.filtering.take() {
-            filtering.filters.flush_at_once()?;
-            self.spool_output(&mut filtering);
-        }
+    fn fail(&mut self, error: PumpError) {
         self.failure = Some(error);
+        self.body.release();
+        let flushed = self.filtering.as_mut().map(|filtering| filtering.filters.flush());
+        if !matches!(flushed, Some(Ok(()))) {
+            self.end_broken();
+        }
+    }
+
+    /// The client has got all that it can get of content that has broken off.
+    fn end_broken(&mut self) {
+        self.filtering = None;
         self.has_ended = true;
         self.spool.complete();
-        self.body.release();
-        Ok(())
     }
 
     /// One step of content that passes no filter.

@@ -61,6 +61,26 @@ pub(super) struct OutboxChunk {
     /// The outbox's `round` when the crate got the chunk.
     round: u64,
     outbox: Rc<H2Outbox>,
+    stream: Rc<StreamChunks>,
+}
+
+/// The chunks of one stream that the crate holds.
+#[derive(Debug, Default)]
+pub(super) struct StreamChunks {
+    count: Cell<usize>,
+    /// Woken when there is none left.
+    waiting: RefCell<Option<Waker>>,
+}
+
+impl StreamChunks {
+    /// Waits until the crate holds none.
+    pub(super) fn poll_none(&self, context: &mut Context<'_>) -> Poll<()> {
+        if self.count.get() == 0 {
+            return Poll::Ready(());
+        }
+        self.waiting.replace(Some(context.waker().clone()));
+        Poll::Pending
+    }
 }
 
 impl H2Outbox {
@@ -150,15 +170,20 @@ impl H2Outbox {
         }
     }
 
-    /// Makes a chunk of `bytes`, which the crate holds from now on.
-    pub(super) fn chunk(self: &Rc<H2Outbox>, bytes: Vec<u8>) -> OutboxChunk {
+    /// Makes a chunk of `bytes`, which the crate holds from now on, for a stream with these chunks.
+    pub(super) fn chunk(
+        self: &Rc<H2Outbox>,
+        bytes: Vec<u8>,
+        stream: &Rc<StreamChunks>,
+    ) -> OutboxChunk {
         self.held.set(self.held.get() + bytes.len());
-        let round = self.round.get();
+        stream.count.set(stream.count.get() + 1);
         OutboxChunk {
             bytes,
             sent: 0,
-            round,
+            round: self.round.get(),
             outbox: Rc::clone(self),
+            stream: Rc::clone(stream),
         }
     }
 
@@ -215,6 +240,12 @@ impl Drop for OutboxChunk {
         outbox.moved.set(outbox.moved.get() + 1);
         outbox.keep_buffer(std::mem::take(&mut self.bytes));
         outbox.call_next();
+        self.stream.count.set(self.stream.count.get() - 1);
+        if self.stream.count.get() == 0
+            && let Some(waiting) = self.stream.waiting.take()
+        {
+            waiting.wake();
+        }
     }
 }
 
@@ -228,13 +259,17 @@ mod tests {
         SinkPlace::new(stream, Priority { urgency, is_incremental })
     }
 
+    fn chunk(outbox: &Rc<H2Outbox>, length: usize) -> OutboxChunk {
+        outbox.chunk(vec![0; length], &Rc::default())
+    }
+
     /// Lets `places` send `count` chunks as they get their turns, one chunk leaving the crate at a
     /// time. Returns the streams in the order of their chunks.
     fn order(places: &mut [SinkPlace], count: usize) -> Vec<u64> {
         let outbox = Rc::new(H2Outbox::default());
         let mut context = Context::from_waker(Waker::noop());
         // The crate holds as much as it may.
-        let mut held = vec![outbox.chunk(vec![0; MOST])];
+        let mut held = vec![chunk(&outbox, MOST)];
         let mut order = Vec::new();
         while order.len() < count {
             for place in places.iter_mut() {
@@ -244,7 +279,7 @@ mod tests {
             for place in places.iter_mut() {
                 while order.len() < count && outbox.poll_turn(place, &mut context).is_ready() {
                     order.push(place.stream());
-                    held.push(outbox.chunk(vec![0; MOST]));
+                    held.push(chunk(&outbox, MOST));
                 }
             }
         }
@@ -268,12 +303,12 @@ mod tests {
         let mut other = place(3, 3, true);
         let mut held = Vec::new();
         for _ in 0..MOST_ASIDE / MOST {
-            held.push(outbox.chunk(vec![0; MOST]));
+            held.push(chunk(&outbox, MOST));
             assert!(outbox.poll_turn(&mut other, &mut context).is_pending());
             outbox.set_aside(|_| true);
             assert!(outbox.poll_turn(&mut other, &mut context).is_ready());
         }
-        let last = outbox.chunk(vec![0; MOST]);
+        let last = chunk(&outbox, MOST);
         outbox.set_aside(|_| true);
         assert!(outbox.poll_turn(&mut other, &mut context).is_pending(), "that is too much");
         // The first ones find their windows open.
@@ -282,7 +317,7 @@ mod tests {
         assert!(outbox.poll_turn(&mut other, &mut context).is_ready());
         drop(last);
         assert_eq!((outbox.held.get(), outbox.aside.get()), (0, 0));
-        let last = outbox.chunk(vec![0; MOST]);
+        let last = chunk(&outbox, MOST);
         outbox.set_aside(|bytes| bytes < MOST);
         assert!(outbox.poll_turn(&mut other, &mut context).is_pending(), "the client's account");
         drop(last);
@@ -297,7 +332,7 @@ mod tests {
             (spare.len(), outbox.spare_bytes.get())
         };
         let drop_chunks = |count, length| {
-            let chunks = (0..count).map(|_| outbox.chunk(vec![0; length]));
+            let chunks = (0..count).map(|_| chunk(&outbox, length));
             drop(chunks.collect::<Vec<_>>());
         };
         drop_chunks(SPARE + 1, 20);
@@ -315,7 +350,7 @@ mod tests {
     fn one_that_leaves_lets_the_next_go() {
         let outbox = Rc::new(H2Outbox::default());
         let mut context = Context::from_waker(Waker::noop());
-        let held = outbox.chunk(vec![0; MOST]);
+        let held = chunk(&outbox, MOST);
         let (mut urgent, mut usual) = (place(3, 0, false), place(1, 3, false));
         assert!(outbox.poll_turn(&mut urgent, &mut context).is_pending());
         assert!(outbox.poll_turn(&mut usual, &mut context).is_pending());

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use ::h2::{Reason, SendStream};
 
-use super::outbox::{CHUNK, H2Outbox, OutboxChunk};
+use super::outbox::{CHUNK, H2Outbox, OutboxChunk, StreamChunks};
 use super::shared::H2Shared;
 use crate::body;
 use crate::net::{ConnectionError, ContentPiece, SendError};
@@ -24,6 +24,8 @@ pub(super) struct H2Sink<'s> {
     /// The number of updates that `place` follows.
     followed: u64,
     pace: Pace<'s>,
+    /// The content that the crate holds.
+    chunks: Rc<StreamChunks>,
     /// Chunks that had left the crate when the present wait for a turn began.
     turn: Option<u64>,
     has_ended: bool,
@@ -48,6 +50,7 @@ impl<'s> H2Sink<'s> {
             updates,
             followed: updates.count(),
             pace: Pace::new(&shared.thread),
+            chunks: Rc::default(),
             turn: None,
             has_ended,
             trailers: None,
@@ -123,7 +126,7 @@ impl<'s> H2Sink<'s> {
     }
 
     fn hand_over(&mut self, bytes: Vec<u8>, is_last: bool) -> Result<(), SendError> {
-        let chunk = self.outbox.chunk(bytes);
+        let chunk = self.outbox.chunk(bytes, &self.chunks);
         let sent = self.stream.get_mut().send_data(chunk, is_last);
         self.has_ended |= is_last;
         sent.map_err(|_| ConnectionError::Broken.into())
@@ -198,6 +201,18 @@ impl body::Sink for H2Sink<'_> {
 impl StreamSink for H2Sink<'_> {
     fn set_trailers(&mut self, trailers: body::Trailers) {
         self.trailers = Some(trailers);
+    }
+
+    /// The crate drops what it holds of a stream that is reset.
+    fn poll_arrived(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.chunks.poll_none(context).is_ready() || body::Sink::poll_broken(self, context) {
+            return Poll::Ready(());
+        }
+        self.pace.wait(context);
+        match self.pace.is_expired() {
+            Some(true) => Poll::Ready(()),
+            _ => Poll::Pending,
+        }
     }
 
     fn reset(&mut self, cause: ResetCause) {

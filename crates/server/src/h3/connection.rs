@@ -286,6 +286,11 @@ fn limits_streams(thread: &FrontThread) -> usize {
 }
 
 impl H3Shared {
+    /// The time of a round trip to the client, as estimated.
+    pub(super) fn round_trip(&self) -> Duration {
+        self.connection.rtt()
+    }
+
     /// Counts and logs the limit or the error that the connection has ended with. Returns the code
     /// for the client.
     fn report_end(&self, end: ConnectionEnd) -> Code {

@@ -5,12 +5,14 @@
 
 use std::cell::RefCell;
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use ::h3::error::Code;
 use ::h3::server::RequestStream;
 use bytes::Bytes;
+use tokio::time::{Sleep, sleep};
 
 use super::connection::H3Shared;
 use super::outgoing::OutgoingStream;
@@ -23,6 +25,11 @@ const CHUNK: usize = 32 * 1024;
 /// Bytes of one for a client whose account is full. They are not counted.
 const SMALL_CHUNK: usize = 4 * 1024;
 
+/// The time, beside two round trips, that a client has to read content before the stream is reset.
+const READING: Duration = Duration::from_millis(20);
+/// Round trips take no longer than that here.
+const LONGEST: Duration = Duration::from_secs(1);
+
 /// A response that is being sent.
 pub(super) struct H3Sink<'s> {
     shared: &'s H3Shared,
@@ -31,6 +38,8 @@ pub(super) struct H3Sink<'s> {
     pace: Pace<'s>,
     /// The frame that QUIC has not taken completely, in the client's account.
     held: HeldMemory<'s>,
+    /// The time in which the last content arrives, before a reset.
+    arrival: Option<Pin<Box<Sleep>>>,
     has_ended: bool,
     /// `None`: no fields follow the content, or they were handed over.
     trailers: Option<body::Trailers>,
@@ -49,6 +58,7 @@ impl<'s> H3Sink<'s> {
             outgoing,
             pace: Pace::new(&shared.thread),
             held: shared.thread.held_memory(&shared.peer),
+            arrival: None,
             has_ended: false,
             trailers: None,
         }
@@ -138,6 +148,24 @@ impl body::Sink for H3Sink<'_> {
 impl StreamSink for H3Sink<'_> {
     fn set_trailers(&mut self, trailers: body::Trailers) {
         self.trailers = Some(trailers);
+    }
+
+    /// QUIC does not tell what has arrived before a stream has ended, and drops what it has not
+    /// sent of one that is reset. So does the client's QUIC with what the client has not read.
+    fn poll_arrived(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.arrival.is_none() && ready!(self.poll_room(context)).is_err() {
+            return Poll::Ready(());
+        }
+        let shared = self.shared;
+        self.arrival.get_or_insert_with(|| {
+            Box::pin(sleep((2 * shared.round_trip()).min(LONGEST) + READING))
+        });
+        if body::Sink::poll_broken(self, context) {
+            return Poll::Ready(());
+        }
+        self.arrival
+            .as_mut()
+            .map_or(Poll::Ready(()), |arrival| arrival.as_mut().poll(context))
     }
 
     fn reset(&mut self, cause: ResetCause) {

@@ -245,7 +245,10 @@ impl<S: Stream> StreamExchange<'_, S> {
         match &result {
             Ok(()) => {}
             Err(PumpError::Client(_)) => sink.reset(ResetCause::Client),
-            Err(_) => sink.reset(ResetCause::Server),
+            Err(_) => {
+                poll_fn(|context| sink.poll_arrived(context)).await;
+                sink.reset(ResetCause::Server);
+            }
         }
         self.outcome(bytes, result)
     }

@@ -1,5 +1,6 @@
 //! Content codings that the site's configuration asks for.
 
+mod broken;
 mod gone;
 mod unpack;
 

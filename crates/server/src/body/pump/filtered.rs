@@ -36,7 +36,7 @@ impl<'t> Filtered<'t> {
     }
 }
 
-impl Pump<'_> {
+impl<'b> Pump<'b> {
     /// One step of content that passes filters. Their output goes through the spool.
     ///
     /// # Errors
@@ -133,6 +133,35 @@ impl Pump<'_> {
         }
         filtering.filters.work()?;
         Ok(self.spool_output(filtering))
+    }
+
+    /// One step of filters that give out what they hold, because their content has broken off, as
+    /// far as they can.
+    pub(super) fn step_broken(
+        &mut self,
+        mut filtering: Box<Filtered<'b>>,
+        sink: &mut impl Sink,
+        is_clear: bool,
+        context: &mut Context<'_>,
+    ) -> PumpStep {
+        let filters = &mut filtering.filters;
+        let step = match filters.poll_worked(context) {
+            Poll::Pending => flush(sink, context),
+            Poll::Ready(Ok(())) if filters.has_work() && filters.output.is_empty() => {
+                self.step_rest(&mut filtering, sink, is_clear, context)
+            }
+            Poll::Ready(worked) => worked.map(|()| self.spool_output(&mut filtering)),
+        };
+        match step {
+            Ok(step) if filtering.filters.is_at_work() => {
+                self.filtering = Some(filtering);
+                step
+            }
+            _ => {
+                self.end_broken();
+                PumpStep::Again
+            }
+        }
     }
 
     pub(super) fn spool_output(&mut self, filtering: &mut Filtered<'_>) -> PumpStep {

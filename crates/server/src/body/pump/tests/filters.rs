@@ -119,8 +119,27 @@ fn patterns_do_not_work_on_the_event_loop_when_the_source_pauses() {
     assert_eq!(pumped.text(), "ABCDEF!", "{:?}", pumped.result);
     assert_eq!(pumped.sink.taken[0], b"ABC", "the first part went during the pause");
     let broken = [Turn::Say(b"abc"), Turn::Break];
-    let pumped = pump(Scripted::body(&broken), &filters, None, 0);
+    for refuses in [0, 2] {
+        let pumped = pump(Scripted::body(&broken), &filters, None, refuses);
+        assert_eq!(pumped.text(), "ABC");
+        assert!(matches!(pumped.result, Err(PumpError::Source(_))), "{:?}", pumped.result);
+        assert!(!pumped.sink.is_finished);
+    }
+}
+
+#[test]
+fn brotli_gives_out_what_it_holds_of_long_content_before_a_break() {
+    static TEXT: [u8; 20_000] = [b'x'; 20_000];
+    let turns = [Turn::Say(&TEXT[..10_000]), Turn::Wait, Turn::Say(&TEXT[10_000..]), Turn::Break];
+    let pumped = pump(Scripted::body(&turns), &[Filter::Brotli], None, 0);
     assert!(matches!(pumped.result, Err(PumpError::Source(_))), "{:?}", pumped.result);
+    let packed = pumped.sink.taken.concat();
+    let mut reader = brotli_decompressor::Decompressor::new(&*packed, 4096);
+    let (mut text, mut part) = (Vec::new(), [0; 4096]);
+    while let Ok(count @ 1..) = std::io::Read::read(&mut reader, &mut part) {
+        text.extend_from_slice(&part[..count]);
+    }
+    assert!(text == TEXT, "{} bytes", text.len());
 }
 
 #[test]
