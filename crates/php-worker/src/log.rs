@@ -1,12 +1,12 @@
 //! Writes lines to the pool's log: descriptor 2 of the zygote, and a descriptor of its own in
-//! workers, whose descriptors 1 and 2 are for scripts ([`divert_standard_output`]).
+//! workers, whose descriptors 1 and 2 are for scripts ([`divert_standard_streams`]).
 //!
 //! The log is a pipe that all workers of a pool share. A write of up to `PIPE_BUF` bytes (4096 on
 //! Linux) is atomic, therefore a longer message is written as several lines.
 
 use std::borrow::Cow;
 use std::io::{self, PipeWriter, Write};
-use std::os::fd::{AsFd, IntoRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -18,33 +18,44 @@ use crate::decimal::decimal;
 /// The descriptor of the pool's log.
 static LOG: AtomicI32 = AtomicI32::new(libc::STDERR_FILENO);
 
+/// Standard output and standard error.
+pub const STREAMS: usize = 2;
+
 /// Lets standard output and standard error, of this process and of the programs that it starts,
-/// lead to `output`. The log stays where it is.
+/// lead to `output`, each to its own. The log stays where it is.
 ///
 /// # Errors
 /// The process has no more descriptors.
-pub fn divert_standard_output(output: &PipeWriter) -> io::Result<()> {
+pub fn divert_standard_streams(output: &[PipeWriter; STREAMS]) -> io::Result<()> {
     let (stdout, stderr) = (io::stdout(), io::stderr());
     let log: RawFd = stderr.as_fd().try_clone_to_owned()?.into_raw_fd();
     LOG.store(log, Ordering::Relaxed);
-    for standard in [stdout.as_fd(), stderr.as_fd()] {
+    for (standard, output) in [stdout.as_fd(), stderr.as_fd()].into_iter().zip(output) {
         descriptor::replace(standard, output.as_fd())?;
         descriptor::set_inheritable(standard, true)?;
     }
     Ok(())
 }
 
-/// Ends the line that a script or its programs have begun to write to standard output or standard
-/// error, if there is one: the next request's text is none of it. Called at the end of a request.
-/// Only the kernel knows whether there is text: libraries and programs write it without PHP.
-/// The worker's place in `unfinished` says whether the zygote has read the beginning of a line.
-pub fn end_output_line(unfinished: &SharedNumbers, worker: usize) {
-    let stderr = io::stderr();
-    // In this order: the zygote notes that a line may have begun before it reads from the pipe.
-    let is_unread = descriptor::unread(stderr.as_fd()).is_ok_and(|bytes| bytes > 0);
-    if is_unread || unfinished.load(worker) != 0 {
-        // A script may have closed it.
-        let _ = stderr.lock().write_all(b"\n");
+/// Returns the place of a worker's stream among the lines that have not ended.
+pub fn line_place(worker: usize, stream: usize) -> usize {
+    STREAMS * worker + stream
+}
+
+/// Ends the lines that a script or its programs have begun to write to standard output or standard
+/// error, if there are some: the next request's text is none of them. Called at the end of a
+/// request. Only the kernel knows whether there is text: libraries and programs write it without
+/// PHP. The stream's place in `unfinished` says whether the zygote has read the beginning of a
+/// line.
+pub fn end_output_lines(unfinished: &SharedNumbers, worker: usize) {
+    let (stdout, stderr) = (io::stdout(), io::stderr());
+    for (stream, standard) in [stdout.as_fd(), stderr.as_fd()].into_iter().enumerate() {
+        // In this order: the zygote notes that a line may have begun before it reads from the pipe.
+        let is_unread = descriptor::unread(standard).is_ok_and(|bytes| bytes > 0);
+        if is_unread || unfinished.load(line_place(worker, stream)) != 0 {
+            // A script may have closed it.
+            put(standard.as_raw_fd(), b"\n");
+        }
     }
 }
 
@@ -156,18 +167,17 @@ pub fn write(level: Level, message: &[u8], about: Option<LogContext<'_>>) {
         note(message);
     }
     for line in lines(level, message, about) {
-        put(&line);
+        put(LOG.load(Ordering::Relaxed), &line);
     }
 }
 
-/// Writes bytes to the log, up to `PIPE_BUF` of them as a whole. Signal handlers may call it. An
-/// error is ignored.
-fn put(bytes: &[u8]) {
+/// Writes bytes to `descriptor`, up to `PIPE_BUF` of them as a whole. Signal handlers may call it.
+/// An error is ignored.
+fn put(descriptor: RawFd, bytes: &[u8]) {
     let mut rest = bytes;
     while !rest.is_empty() {
-        let log = LOG.load(Ordering::Relaxed);
         // SAFETY: `rest` is live.
-        let written = unsafe { libc::write(log, rest.as_ptr().cast(), rest.len()) };
+        let written = unsafe { libc::write(descriptor, rest.as_ptr().cast(), rest.len()) };
         match usize::try_from(written) {
             Ok(written) => rest = rest.get(written..).unwrap_or_default(),
             Err(_) if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
@@ -183,7 +193,7 @@ pub fn write_lines(lines: &[u8]) {
     while !rest.is_empty() {
         let most = &rest[..rest.len().min(libc::PIPE_BUF)];
         let end = most.iter().rposition(|&byte| byte == b'\n').map_or(most.len(), |end| end + 1);
-        put(&rest[..end]);
+        put(LOG.load(Ordering::Relaxed), &rest[..end]);
         rest = &rest[end..];
     }
 }
@@ -333,7 +343,8 @@ impl LogLine {
 
     fn flush(&mut self) {
         self.append(b"\n");
-        put(&self.bytes[..std::mem::take(&mut self.length)]);
+        let length = std::mem::take(&mut self.length);
+        put(LOG.load(Ordering::Relaxed), &self.bytes[..length]);
     }
 }
 

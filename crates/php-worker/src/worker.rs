@@ -186,7 +186,7 @@ fn serve(
         orders
             .unfinished
             .iter()
-            .for_each(|lines| log::end_output_line(lines, orders.index));
+            .for_each(|lines| log::end_output_lines(lines, orders.index));
         if facts.collects_sessions {
             session_gc.tried(outcome == RequestOutcome::Collected);
         }

@@ -1,11 +1,12 @@
 //! The standard output and standard error of workers: text of libraries, of `php://stderr`, and of
 //! programs that scripts start.
 //!
-//! Each worker has a pipe of its own to the zygote, which writes whole lines to the pool's log and
-//! names the worker. The messages of PHP and of the worker itself have their own way to the log
-//! ([`crate::log`]), which needs no zygote.
+//! Each worker has two pipes of its own to the zygote, one for each stream, so that halves of lines
+//! do not mix. The zygote writes whole lines to the pool's log and names the worker. The messages
+//! of PHP and of the worker itself have their own way to the log ([`crate::log`]), which needs no
+//! zygote.
 //!
-//! A worker ends a line that its request has left without an end ([`log::end_output_line`]).
+//! A worker ends a line that its request has left without an end ([`log::end_output_lines`]).
 //!
 //! A pipe stays open as long as anybody writes to it: programs may outlive the worker that started
 //! them.
@@ -32,7 +33,7 @@ const LONGEST_TEXT: usize = log::LONGEST_LINE - LONGEST_LABEL;
 const LONGEST_LABEL: usize = 64;
 /// Most pipes of workers that have ended. Beyond it, what still writes to the oldest one gets
 /// SIGPIPE.
-const MOST_ORPHANED: usize = 16;
+const MOST_ORPHANED: usize = 32;
 /// Bytes that are read from a pipe before the zygote turns to its other sources.
 const READ: usize = 16 * 1024;
 /// Reads from a pipe that is closed while there may be something in it.
@@ -48,7 +49,7 @@ pub(super) struct WorkerOutputs {
     keeper: Option<OutputKeeper>,
     /// Whether there are other pipes than the keeper has.
     has_changed: bool,
-    /// By place of the worker: 1 where a line has not ended, 0 otherwise. `None` before there are
+    /// By [`log::line_place`]: 1 where a line has not ended, 0 otherwise. `None` before there are
     /// places. The workers read it.
     unfinished: Option<SharedNumbers>,
 }
@@ -66,7 +67,7 @@ pub(super) struct OutputKeeper {
 #[derive(Debug)]
 struct OutputPipe {
     worker: RawPid,
-    /// The worker's place in the pool.
+    /// The place of the worker's stream among the unfinished lines.
     place: usize,
     /// The worker has ended.
     is_orphaned: bool,
@@ -120,7 +121,7 @@ impl WorkerOutputs {
     /// # Errors
     /// The error of a system call.
     pub(super) fn expect(&mut self, workers: usize) -> io::Result<()> {
-        self.unfinished = Some(SharedNumbers::new(workers)?);
+        self.unfinished = Some(SharedNumbers::new(log::STREAMS * workers)?);
         Ok(())
     }
 
@@ -139,7 +140,8 @@ impl WorkerOutputs {
         }
     }
 
-    /// Adds the pipe of a worker that was just forked.
+    /// Adds a pipe of a worker that was just forked. `place` is that of its stream among the
+    /// unfinished lines.
     pub(super) fn add(&mut self, worker: RawPid, place: usize, pipe: PipeReader) {
         self.has_changed = true;
         self.unfinished.iter().for_each(|unfinished| unfinished.store(place, 0));
@@ -158,7 +160,7 @@ impl WorkerOutputs {
     pub(super) fn worker_ended(&mut self, worker: RawPid) {
         let ended = self.pipes.iter_mut().filter(|pipe| pipe.worker == worker);
         ended.for_each(|pipe| pipe.is_orphaned = true);
-        if self.pipes.iter().filter(|pipe| pipe.is_orphaned).count() > MOST_ORPHANED {
+        while self.pipes.iter().filter(|pipe| pipe.is_orphaned).count() > MOST_ORPHANED {
             self.has_changed = true;
             let oldest = self.pipes.iter().position(|pipe| pipe.is_orphaned);
             oldest
@@ -182,7 +184,7 @@ impl WorkerOutputs {
         self.pipes.retain_mut(|pipe| {
             let is_readable = readable.next() == Some(&true);
             if is_readable {
-                // Before the read: see `log::end_output_line`.
+                // Before the read: see `log::end_output_lines`.
                 pipe.note(unfinished, true);
             }
             let is_open = !is_readable || pipe.read(&mut lines, now);
@@ -311,11 +313,20 @@ fn has_news(pipe: &PipeReader) -> bool {
     ready.is_ok_and(|ready| ready == [true])
 }
 
-/// Makes the pipe of a worker. The reading end never makes the zygote wait.
+/// Makes the pipes of a worker, for its standard output and its standard error.
 ///
 /// # Errors
 /// The process has no more descriptors.
-pub(super) fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
+pub(super) fn pipes() -> io::Result<([PipeReader; log::STREAMS], [PipeWriter; log::STREAMS])> {
+    let ((output, to_output), (errors, to_errors)) = (pipe()?, pipe()?);
+    Ok(([output, errors], [to_output, to_errors]))
+}
+
+/// Makes a pipe whose reading end never makes the zygote wait.
+///
+/// # Errors
+/// The process has no more descriptors.
+fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
     let (reader, writer) = io::pipe()?;
     descriptor::set_nonblocking(&reader)?;
     Ok((reader, writer))

@@ -31,12 +31,12 @@ pub(super) enum Staffing {
     All,
     /// Some workers can be forked only after this time.
     Later(Duration),
-    /// This process is the child that becomes worker `index`. `output` is for its standard output;
-    /// `None` where there is only the pool's log.
+    /// This process is the child that becomes worker `index`. `output` is for its standard output
+    /// and its standard error; `None` where there is only the pool's log.
     Child {
         index: usize,
         parent: RawPid,
-        output: Option<PipeWriter>,
+        output: Option<[PipeWriter; log::STREAMS]>,
     },
 }
 
@@ -86,7 +86,7 @@ impl RunningZygote {
         if let RegionState::Attached(attachment) = &self.region {
             attachment.prepare(index);
         }
-        let pipe = output::pipe().inspect_err(|error| {
+        let pipes = output::pipes().inspect_err(|error| {
             let what = format!(
                 "what a worker writes to its standard error will come without the worker's \
                  number: {error}; check `rlimits.nofile`"
@@ -100,12 +100,14 @@ impl RunningZygote {
                 Ok(Staffing::Later(FORK_AGAIN))
             }
             Ok(Fork::Child) => {
-                let output = pipe.ok().map(|(_, writer)| writer);
+                let output = pipes.ok().map(|(_, writers)| writers);
                 Ok(Staffing::Child { index, parent, output })
             }
             Ok(Fork::Parent(child)) => {
-                if let Ok((reader, _)) = pipe {
-                    self.outputs.add(child, index, reader);
+                for (stream, reader) in
+                    pipes.into_iter().flat_map(|(readers, _)| readers).enumerate()
+                {
+                    self.outputs.add(child, log::line_place(index, stream), reader);
                 }
                 self.workers[index] = Some((child, now));
                 self.tell(&FromZygote::Started { worker: index as u64, pid: number(child) })?;
@@ -120,7 +122,7 @@ impl RunningZygote {
         self,
         index: usize,
         parent: RawPid,
-        output: Option<PipeWriter>,
+        output: Option<[PipeWriter; log::STREAMS]>,
     ) -> ! {
         let RunningZygote {
             engine,
@@ -152,7 +154,7 @@ impl RunningZygote {
         drop(signals);
         let unfinished = outputs.into_unfinished();
         // Without it, standard output leads to the pool's log, as in the zygote.
-        let _ = output.as_ref().map(log::divert_standard_output);
+        let _ = output.as_ref().map(log::divert_standard_streams);
         let unfinished = unfinished.filter(|_| output.is_some());
         drop(output);
         let RegionState::Attached(attachment) = region else {

@@ -16,8 +16,8 @@ use howdah_sys::seqpacket::SeqPacket;
 use super::pool_log::{LONGEST_LINE, level_of};
 
 /// Messages that are read from the socket. A zygote leaves one for each 253 pipes, or two where it
-/// was just replacing them. Further messages are not logged.
-const MOST_MESSAGES: usize = 16;
+/// was just replacing them; each of its workers has two pipes. Further messages are not logged.
+const MOST_MESSAGES: usize = 32;
 /// Bytes of a message. A longer one is malformed.
 const LONGEST_MESSAGE: usize = 8 * 1024;
 /// Bytes that are read from a pipe, which holds no more.

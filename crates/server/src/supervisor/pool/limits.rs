@@ -50,7 +50,7 @@ pub(super) fn descriptor_limit(plan: &PoolPlan, environment: &Environment) -> (u
     let (soft, hard) = environment.descriptor_limit;
     let slots = Geometry::for_pool(plan.workers, environment.processors).slots as u64;
     let ours = (plan.workers as u64)
-        .saturating_mul(2)
+        .saturating_mul(4)
         .saturating_add(slots)
         .saturating_add(environment.processors as u64 + 64);
     match plan.isolation.descriptors {

@@ -41,9 +41,39 @@ fn lines_on_standard_error_and_output_come_with_the_worker_that_wrote_them() {
     let reply = site.get("/write.php");
     let expected = ["to stderr", "to stdout", "a program", "an inherited stdout", "with a level"];
     wait_until("all lines are there", || texts(&site, reply.text()).len() >= expected.len());
-    assert_eq!(texts(&site, reply.text()), expected);
+    let found = texts(&site, reply.text());
+    let of = |stream: fn(&&str) -> bool| {
+        let lines: Vec<&str> = expected.into_iter().filter(stream).collect();
+        let found: Vec<&str> = found.iter().map(String::as_str).filter(stream).collect();
+        assert_eq!(found, lines);
+    };
+    // Each stream has its lines in order.
+    of(|line| line.contains("stdout"));
+    of(|line| !line.contains("stdout"));
+    assert_eq!(found.len(), expected.len(), "{found:?}");
     let levels = |level: &str| site.log_lines(&format!(" {level} shop: worker ")).len();
     assert_eq!((levels("notice"), levels("error")), (4, 1), "{}", site.server.log());
+}
+
+#[test]
+fn halves_of_lines_on_standard_error_and_output_do_not_share_a_line() {
+    if !has_php() {
+        return;
+    }
+    let script = "<?php [$out, $errors] = [fopen('php://stdout', 'w'), fopen('php://stderr', 'w')];
+        fwrite($errors, 'to stderr, begun,'); fwrite($out, \"line to stdout\\n\");
+        fwrite($out, 'no end'); fwrite($errors, \" and ended\\n\"); echo getmypid();";
+    let site = shop(&[("write.php", script)], "workers = 1\nmode = \"static\"");
+    let mut wire = site.connect();
+    let mut worker = String::new();
+    for _ in 0..3 {
+        worker = wire.get("/write.php").text().to_owned();
+    }
+    wait_until("all lines are there", || texts(&site, &worker).len() >= 9);
+    let mut found = texts(&site, &worker);
+    found.sort_unstable();
+    let expected = ["line to stdout", "no end", "to stderr, begun, and ended"];
+    assert_eq!(found, expected.map(|line| [line; 3]).concat());
 }
 
 #[test]
@@ -113,7 +143,7 @@ fn text_without_a_line_feed_is_a_line_of_its_request_alone() {
             "write.php",
             "<?php $say = fn($text) => file_put_contents('php://stderr', $text);
              $say('request '); $say($_GET['n']);
-             if ($_GET['n'] % 2) error_log(' of two', 3, 'php://stdout');
+             if ($_GET['n'] % 2) error_log(' of two', 3, 'php://stderr');
              if ($_GET['n'] % 5 == 0) system('printf \" of sh\" >&2');
              echo getmypid();",
         )],
