@@ -22,6 +22,7 @@ mod children;
 #[cfg(not(no_php))]
 mod chroot;
 #[cfg(not(no_php))]
+mod death_count;
 mod decimal;
 #[cfg(not(no_php))]
 mod engine_facts;

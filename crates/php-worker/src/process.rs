@@ -266,6 +266,19 @@ pub fn is_success(status: i32) -> bool {
     libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
 }
 
+/// Returns how a process with that status of [`reap`] has ended: the name of a signal, or the
+/// status of its exit.
+pub fn cause_of_death(status: i32) -> String {
+    match libc::WIFSIGNALED(status) {
+        true => {
+            let signal = libc::WTERMSIG(status);
+            let name = howdah_sys::process::signal_name(signal).map(str::to_owned);
+            name.unwrap_or_else(|| format!("signal {signal}"))
+        }
+        false => format!("exit status {}", libc::WEXITSTATUS(status)),
+    }
+}
+
 /// Ends this process at once, without destructors and exit handlers.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: does not return.

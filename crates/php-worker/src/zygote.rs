@@ -33,6 +33,7 @@ use self::messages::{receive, settings, unexpected};
 use self::output::{OutputKeeper, WorkerOutputs};
 use self::workers::{Staffing, number};
 use crate::chroot::{self, PoolRoot};
+use crate::death_count::DeathCount;
 use crate::ini;
 use crate::log::{self, Level};
 use crate::lookup::EncodedSlashMeaning;
@@ -131,6 +132,7 @@ struct RunningZygote {
     wanted: WorkerSet,
     /// The delay after deaths before the first request.
     backoff: StartBackoff,
+    deaths: DeathCount,
     /// Times of the last replacements of workers that died unexpectedly.
     replaced: VecDeque<Instant>,
     /// The workers were told to finish; the zygote ends with the last of them.
@@ -218,6 +220,7 @@ impl RunningZygote {
             outputs: WorkerOutputs::new(keeper),
             wanted: WorkerSet::default(),
             backoff: StartBackoff::default(),
+            deaths: DeathCount::default(),
             replaced: VecDeque::new(),
             ending: false,
             deadline: None,

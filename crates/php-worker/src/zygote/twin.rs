@@ -15,6 +15,7 @@ use howdah_sys::seqpacket::SeqPacket;
 
 use super::output::{OutputKeeper, WorkerOutputs};
 use super::{RegionState, RunningZygote, STANDBY};
+use crate::death_count::DeathCount;
 use crate::log::{self, Level};
 use crate::process;
 use crate::start_backoff::StartBackoff;
@@ -63,6 +64,7 @@ impl RunningZygote {
         self.outputs = WorkerOutputs::new(Some(OutputKeeper::new(into, from)?));
         self.wanted = WorkerSet::default();
         self.backoff = StartBackoff::default();
+        self.deaths = DeathCount::default();
         self.replaced.clear();
         self.deadline = None;
         let uploads = self.uploads.take();

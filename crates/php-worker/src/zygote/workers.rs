@@ -205,9 +205,14 @@ impl RunningZygote {
             if let RegionState::Attached(attachment) = &self.region {
                 attachment.record_death(index);
             }
-            if !process::is_success(status) {
+            // The workers of a pool that ends may be killed; nobody replaces them.
+            if !process::is_success(status) && !self.ending {
                 self.back_off(index, started);
-                self.replaced.push_back(Instant::now());
+                let now = Instant::now();
+                if let Some(message) = self.deaths.died(now, status) {
+                    log::write(Level::Error, message.as_bytes(), None);
+                }
+                self.replaced.push_back(now);
                 if self.replaced.len() == MOST_REPLACED_PER_SECOND {
                     let message = b"workers die faster than they are replaced; \
                                     see the messages above for the reason";

@@ -212,3 +212,28 @@ fn the_supervisor_leaves_no_zombies_and_leaks_no_descriptors() {
     }
     server.stop();
 }
+
+#[test]
+fn many_deaths_of_workers_in_a_short_time_are_one_error_with_their_number() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(WHO);
+    folder.file("crash.php", "<?php posix_kill(getmypid(), 11);");
+    let server = Setup::config(&config(
+        &folder,
+        "",
+        "[site.php]\nmode = \"static\"\nworkers = 4\nstandby = false",
+    ))
+    .start();
+    for _ in 0..25 {
+        assert_eq!(server.get("/crash.php").status, 502);
+    }
+    assert!(is_who(&server.get("/")));
+    server.wait_for_log("10 workers have died within ");
+    let log = server.log();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("have died within")).collect();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains(" error ") && lines[0].contains("(10 by SIGSEGV)"), "{lines:?}");
+    server.stop();
+}

@@ -295,3 +295,20 @@ fn a_site_whose_php_takes_its_time_to_start_keeps_no_other_one_waiting() {
     assert!(!server.log().contains("keeps dying"), "{}", server.log());
     server.stop();
 }
+
+#[test]
+fn a_stop_of_hundreds_of_idle_workers_is_no_error() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(WHO);
+    let site = "[site.php]\nmode = \"static\"\nworkers = 200";
+    let mut server = Setup::config(&config(&folder, "", site)).start();
+    wait_until("all workers are there", || server.workers().len() == 200);
+    assert!(is_who(&server.get("/")));
+    server.signal(SIGTERM);
+    assert_eq!(server.wait().code(), Some(0));
+    for words in ["die faster", "have died", "cut off", " error "] {
+        assert!(!server.log().contains(words), "{}", server.log());
+    }
+}
