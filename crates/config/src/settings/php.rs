@@ -309,7 +309,8 @@ section! {
         core ("core"): u64 as Size<u64> = 0,
             "A core dump holds the visitors' data, and lies in the site's folder.";
         /// Files, sockets and pipes that a process may have open. The pool's own descriptors are
-        /// added. Beyond it: opening fails.
+        /// added. Beyond it: opening fails. Both together are at most the server's hard limit; a
+        /// warning tells where that is less.
         nofile ("nofile"): Option<u64> as Optional<AtLeast<u64, 16>> = None,
             "Unset is the server's own soft limit, at least 1024.";
         /// Bytes of a file that a process may write. Beyond it: writing fails.

@@ -22,6 +22,7 @@ use super::php_programs;
 use super::survey::{self, FolderRights, SurveyAnswers};
 use crate::tls::{self, SitePairs, UpstreamSettings};
 
+pub(crate) use self::descriptors::of_pool as descriptors_of_pool;
 pub(crate) use self::pairs::{FormerFiles, UnusableFiles};
 pub(crate) use self::pools::PoolPlan;
 pub(super) use self::pools::is_program;

@@ -3,7 +3,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
 
-use crate::support::{Folder, Setup, has_php, is_root};
+use crate::support::{Folder, HOWDAH, Setup, has_php, is_root};
 
 /// Returns what `howdah check` says of a site with these lines in `[site.php]`.
 fn check(folder: &Folder, php: &str) -> String {
@@ -116,4 +116,37 @@ fn check_finds_programs_extensions_and_preload_scripts_with_which_php_does_not_s
     let preload = format!("ini = {{ \"opcache.preload\" = \"{}\" }}", script.display());
     let told = check(&folder, &preload);
     assert!(!told.contains("does not start") && !ran.exists(), "{told}");
+}
+
+#[test]
+fn check_and_start_tell_of_more_open_files_than_a_process_may_have() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::new();
+    folder.file("index.php", "<?php echo 'page';");
+    let limited = folder.program("limited", "#!/bin/sh\nulimit -n 3000\nexec \"$HOWDAH\" \"$@\"\n");
+    let text = |nofile: u32| {
+        format!(
+            "listen = [\"127.0.0.1:0\"]\n[[site]]\nname = \"shop\"\nroot = \"{}\"\n[site.php]\n\
+             state_dir = \"state\"\nworkers = 2\nrlimits.nofile = {nofile}\n",
+            folder.path().display()
+        )
+    };
+    let check = |nofile: u32| {
+        let file = folder.file("howdah.toml", text(nofile));
+        let setup = Setup::with(&["check", "--config", file.to_str().unwrap()]);
+        setup.environment("HOWDAH", HOWDAH).program(&limited).run()
+    };
+    let (status, _, told) = check(65_536);
+    assert_eq!(status, Some(0), "{told}");
+    let expected = "site shop: `php.rlimits.nofile` = 65536: scripts get ";
+    let reason = "because the hard limit of open files is 3000 here";
+    assert!(told.contains(expected) && told.contains(reason), "{told}");
+    assert!(!check(1000).2.contains("nofile"));
+    let file = folder.file("howdah.toml", text(65_536));
+    let server = Setup::config(&file).environment("HOWDAH", HOWDAH).program(&limited).start();
+    assert_eq!(server.get("/index.php").text(), "page");
+    assert!(server.log().contains(expected) && server.log().contains(reason), "{}", server.log());
+    server.stop();
 }

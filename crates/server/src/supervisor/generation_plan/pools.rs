@@ -92,6 +92,7 @@ impl PlanFinder<'_> {
         let own = own_processes(workers, php);
         let limits = group_limits(php, own);
         self.look_at_limits(site, (workers, own), limits);
+        self.look_at_nofile(site, php, workers);
         self.look_at_priority(site, php);
         self.look_at_chroot(site, php, identity.as_ref());
         self.look_for_folders(site, php);

@@ -1,10 +1,8 @@
 //! The limits of a pool's processes: its control groups, and open descriptors.
 
-use howdah_ipc::Geometry;
-
 use super::super::cgroups::PoolGroup;
 use super::super::environment::Environment;
-use super::super::generation_plan::PoolPlan;
+use super::super::generation_plan::{PoolPlan, descriptors_of_pool};
 use crate::log::{ErrorLog, Level};
 
 /// Creates the control groups of a pool, where that is possible. `None`: the pool has no groups. A
@@ -44,15 +42,10 @@ pub(super) fn group(
     }
 }
 
-/// The limit of open descriptors for a zygote: those of the pool's doorbells and sockets, of the
-/// pipes of its workers, and those that PHP opens.
+/// The limit of open descriptors for a zygote: those of the pool itself, and those that PHP opens.
 pub(super) fn descriptor_limit(plan: &PoolPlan, environment: &Environment) -> (u64, u64) {
     let (soft, hard) = environment.descriptor_limit;
-    let slots = Geometry::for_pool(plan.workers, environment.processors).slots as u64;
-    let ours = (plan.workers as u64)
-        .saturating_mul(4)
-        .saturating_add(slots)
-        .saturating_add(environment.processors as u64 + 64);
+    let ours = descriptors_of_pool(plan.workers, environment.processors);
     match plan.isolation.descriptors {
         Some(limit) => {
             let limit = limit.saturating_add(ours).min(hard);
