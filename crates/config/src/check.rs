@@ -1,5 +1,6 @@
 //! Checks over the whole file: sites must not contradict each other.
 
+mod limits;
 mod pools;
 
 use std::collections::HashMap;
@@ -38,6 +39,7 @@ pub(crate) fn cross_check(
     listeners(config, &places, report);
     forwarded(config, &places, report);
     acme(config, &places, report);
+    limits::bursts(config, &places, report);
     for (number, site) in config.sites.iter().enumerate() {
         root(site, number, &places, report);
         pools::sandbox(site, number, &places, report);
@@ -372,6 +374,12 @@ impl<'d, 'i> SettingPositions<'d, 'i> {
             file: 0,
             span: value.or(table).map_or(0..0, Spanned::span),
         }
+    }
+
+    /// The position of the value of a key in `[limits]`; `None` if the key is missing.
+    fn limit(&self, key: &str) -> Option<Position> {
+        let value = self.top_value("limits")?.get_ref().get(key)?;
+        Some(Position { file: 0, span: value.span() })
     }
 
     fn value(&self, number: usize) -> Option<&'d Spanned<DeValue<'i>>> {

@@ -31,7 +31,8 @@ section! {
         client_requests ("client_requests"): Rate as RateLimit = Rate::OFF,
             "A page with its pictures is a hundred requests, and an office or a proxy is one \
              client. `\"50/s\"` suits most sites without such clients.";
-        /// Requests that one client may send at once before `client_requests` holds.
+        /// Requests that one client may send at once before `client_requests` holds, which has to
+        /// be there, or in a site without a `client_burst` of its own.
         client_burst ("client_burst"): u32 as AtLeast<u32, 1> = 200,
             "A page with its pictures, twice.";
         /// Bits of an IPv4 address that make a client: all connections from addresses with the same

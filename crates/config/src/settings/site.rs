@@ -245,6 +245,7 @@ section! {
         client_requests ("client_requests"): Option<Rate> as Optional<RateLimit> = None,
             "Unset is the value of `[limits]`.";
         /// Requests to this site that one client may send at once, as `client_burst` of `[limits]`.
+        /// Needs `client_requests` of the site or of `[limits]`.
         client_burst ("client_burst"): Option<u32> as Optional<AtLeast<u32, 1>> = None,
             "Unset is the value of `[limits]`.";
         /// Bytes of the site's temporary files together, as `spill_total` of `[limits]` for all

@@ -125,7 +125,7 @@ fn every_key_reaches_its_field() {
         spill_total = "10M"
         access_log = "syslog:local3:shop"
         access_log_format = "json"
-        client_requests = "off"
+        client_requests = "8/m"
         client_burst = 4
         rules = """
         DirectoryIndex x.html
@@ -480,7 +480,7 @@ fn every_key_reaches_its_field() {
         sendfile_roots: vec!["/srv/files".into(), "more".into()],
         accel: vec![("/protected/".into(), "/srv/files".into())],
         spill_total: Some(10 << 20),
-        client_requests: Some(Rate::OFF),
+        client_requests: Some(Rate::new(8, 60)),
         client_burst: Some(4),
         access_log: Some(AccessTarget::System(SystemLog {
             daemon: LogDaemon::Syslog,

@@ -97,6 +97,41 @@ fn keys_that_change_nothing_beside_others_are_mistakes() {
 }
 
 #[test]
+fn a_burst_of_requests_that_nothing_limits_is_a_mistake() {
+    let text = |limits: &str, first: &str, second: &str| {
+        format!(
+            "[limits]\n{limits}\n[[site]]\nname = \"a\"\nroot = \"/srv\"\n{first}\n[[site]]\n\
+             name = \"b\"\nhosts = [\"b\"]\nroot = \"/srv\"\n{second}\n"
+        )
+    };
+    let (rate, burst) = ("client_requests = \"5/s\"", "client_burst = 9");
+    let both = &*format!("{rate}\n{burst}");
+    let off = &*format!("client_requests = \"off\"\n{burst}");
+    let message = "`client_burst` has no effect without `client_requests`";
+    for (limits, first, second, mistakes) in
+        [(burst, "", "", 1), ("", burst, "", 1), ("", burst, rate, 1), (burst, both, burst, 2)]
+    {
+        let found = errors(&text(limits, first, second));
+        assert_eq!(found.matches(message).count(), mistakes, "{limits} {first} {second}: {found}");
+    }
+    for (limits, first, second) in [
+        (both, "", ""),
+        (rate, burst, ""),
+        ("", both, ""),
+        ("", rate, ""),
+        // The site has no burst of its own.
+        (burst, "", rate),
+        // It can be turned on again.
+        (off, "", ""),
+        (off, burst, ""),
+        ("", off, ""),
+    ] {
+        let text = text(limits, first, second);
+        assert!(Config::parse(&text, "howdah.toml").is_ok(), "{text}");
+    }
+}
+
+#[test]
 fn settings_of_php_fpm_are_named_with_their_equal() {
     let pool = "[[site]]\nroot = \"/srv\"\n[site.php]\n";
     for (line, help) in [
