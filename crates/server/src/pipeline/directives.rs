@@ -10,6 +10,7 @@
 mod adjusting;
 mod costly_sites;
 mod crew_request;
+mod turn_work;
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -41,6 +42,7 @@ pub(super) async fn resolve(context: &mut RequestContext<'_, '_>, site: &Site) -
     let thread = context.thread;
     let mut began = context.arrival.started;
     for _ in 0..MOST_PASSWORDS {
+        wait_for_turn(context, site).await;
         let mut here = resolve_here(context, site, Lookup::Cached, began);
         if matches!(here, Err(NotResolvedHere::Cold)) {
             if Box::pin(CrewRequest::new(context, site).read_disk()).await.is_err() {
@@ -144,11 +146,24 @@ fn resolve_here(
     }
 }
 
+/// Waits for the next turn of the event loop where the site's directives have taken as much of this
+/// one as they may, and the crew has no room to evaluate them instead.
+#[inline]
+pub(super) async fn wait_for_turn(context: &RequestContext<'_, '_>, site: &Site) {
+    let thread = context.thread;
+    while thread.costly_sites().is_turn_over(site.number())
+        && !thread.shared.evaluators.has_room(origin(context, site))
+    {
+        tokio::task::yield_now().await;
+    }
+}
+
 /// Returns the budget for an evaluation on the event loop. A site that was costly a moment ago gets
-/// none.
+/// none, nor one that has had much of this turn.
 pub(super) fn budget_here(context: &RequestContext<'_, '_>, site: &Site) -> WorkBudget {
     let thread = context.thread;
-    let is_costly = thread.costly_sites().contains(site.number(), context.arrival.started);
+    let is_costly = thread.costly_sites().contains(site.number(), context.arrival.started)
+        || thread.costly_sites().is_turn_over(site.number());
     let most = thread.config().limits.htaccess_work.min(MOST_HERE);
     let budget = WorkBudget::new(if is_costly { 0 } else { most });
     budget.with_jit(thread.config().pcre_jit)
@@ -196,6 +211,7 @@ fn is_done(
     let is_done = !budget.is_exhausted() || budget.is_refused();
     let (costly, now) = (context.thread.costly_sites(), Instant::now());
     if budget.most() > 0 {
+        costly.note_steps(site.number(), budget.used());
         if is_done {
             costly.note_time(site.number(), began, now);
         } else {
@@ -228,6 +244,7 @@ pub(super) async fn error(
         return without_page();
     }
     let copy = || ruled.as_deref().cloned();
+    wait_for_turn(context, site).await;
     let mut here = error_here(context, site, ruled.clone(), status, Lookup::Cached);
     if matches!(here, Err(NotResolvedHere::Cold)) {
         let page = CrewRequest::new(context, site).read_disk_for_error(copy(), status);

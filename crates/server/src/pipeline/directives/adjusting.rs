@@ -12,7 +12,7 @@ use howdah_sys::open::Lookup;
 use super::super::context::RequestContext;
 use super::super::response::{Response, ResponseHeadSource};
 use super::crew_request::{CrewRequest, Responded};
-use super::{MOST_LINK_STEPS_HERE, budget_here, is_done, not_evaluated};
+use super::{MOST_LINK_STEPS_HERE, budget_here, is_done, not_evaluated, wait_for_turn};
 use crate::body::{BodySource, FilterRoom};
 use crate::observe::RespondError;
 
@@ -110,6 +110,7 @@ async fn respond_within(
     head: &mut ResponseHead,
     about: ResponseProperties,
 ) -> Result<Vec<Filter>, RespondError> {
+    wait_for_turn(context, site).await;
     let before = (Rc::new(RuledRequest::clone(ruled)), head.clone());
     if let Some(chosen) = respond_here(context, site, ruled, head, about) {
         return Ok(chosen?);

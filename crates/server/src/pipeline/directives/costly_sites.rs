@@ -4,6 +4,8 @@
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
+use super::turn_work::TurnWork;
+
 /// The time after which an evaluation has kept the event loop for too long. Shorter ones are not
 /// counted: however many there are, they make up for no long one.
 const LONG: Duration = Duration::from_millis(1);
@@ -22,7 +24,10 @@ const TOLERATED_PART: u32 = 20;
 
 /// The cost of the sites' directives as one event loop has met it, by the number of the site.
 #[derive(Debug, Default)]
-pub(crate) struct CostlySites(RefCell<Vec<Cost>>);
+pub(crate) struct CostlySites {
+    costs: RefCell<Vec<Cost>>,
+    turn: TurnWork,
+}
 
 /// The cost of one site's directives.
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,8 +71,20 @@ impl CostlySites {
     /// Returns whether the site's directives are evaluated outside the event loop.
     #[inline]
     pub(crate) fn contains(&self, site: usize, now: Instant) -> bool {
-        let costs = self.0.borrow();
+        let costs = self.costs.borrow();
         costs.get(site).and_then(|cost| cost.mark).is_some_and(|mark| now < mark.until)
+    }
+
+    /// Returns whether the evaluations of the site's directives have taken as many steps in this
+    /// turn of the event loop as they may.
+    #[inline]
+    pub(crate) fn is_turn_over(&self, site: usize) -> bool {
+        self.turn.is_over(site)
+    }
+
+    /// Counts the steps of an evaluation on the event loop.
+    pub(crate) fn note_steps(&self, site: usize, steps: u64) {
+        self.turn.add(site, steps);
     }
 
     /// Notes how long an evaluation of the site's directives has taken.
@@ -91,7 +108,7 @@ impl CostlySites {
     }
 
     fn change<T>(&self, site: usize, change: impl FnOnce(&mut Cost) -> T) -> T {
-        let mut costs = self.0.borrow_mut();
+        let mut costs = self.costs.borrow_mut();
         if costs.len() <= site {
             costs.resize(site + 1, Cost::default());
         }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use crate::http2::client::{self, Http2};
 use crate::site::Site;
 use crate::support::{Client, has_php};
 
@@ -377,4 +378,61 @@ fn thousands_of_variants_of_a_name_keep_no_other_site_waiting() {
     }
     site.server
         .wait_for_log("3000000 steps that `htaccess_work` in [limits] allows");
+}
+
+/// Each of these evaluations is short enough for the event loop, and takes more than half of what
+/// is.
+#[test]
+fn many_rules_that_are_not_costly_each_are_not_all_evaluated_in_one_turn_of_the_event_loop() {
+    // Fewer than the requests of one client that may wait for the crew: on a slow machine the time
+    // of an evaluation may make the site a costly one.
+    const STREAMS: usize = 50;
+    let site = two_sites("", &conditions_of_short_names(HALF));
+    // The site's rules take less than the event loop bears, and more than half of that.
+    for (limit, status) in [(190_000, 200), (100_000, 500)] {
+        let bounded =
+            two_sites(&format!("htaccess_work = {limit}"), &conditions_of_short_names(HALF));
+        let reply = ask_named(&bounded, "/x.txt");
+        assert_eq!(reply, status, "{limit}: {}", bounded.server.log());
+    }
+    assert_eq!(ask_named(&site, "/x.txt"), 200);
+    let front = site.server.front();
+    let crew = || front.time_of_threads(|name| name.starts_with("directives")).unwrap_or_default();
+    let before = crew();
+    for round in 0..5 {
+        let client = Http2::connect(&site);
+        let ask = |number: usize| {
+            let request = http::Request::get(format!("http://bad.example/x.txt?{round}-{number}"))
+                .header("user-agent", SHORT_AGENT)
+                .body(())
+                .unwrap();
+            client.run(client.begin(request, true)).0
+        };
+        let pending: Vec<_> = (0..STREAMS).map(ask).collect();
+        for pending in pending {
+            let reply = client.run(client::reply(pending));
+            assert_eq!((reply.status, reply.text()), (200, "bad"));
+        }
+    }
+    let crew = crew() - before;
+    assert!(!crew.is_zero(), "the event loop has evaluated all");
+    assert!(!site.server.log().contains("wait for directives"), "{}", site.server.log());
+}
+
+/// The name of a client that makes a condition take more than ten thousand steps.
+const SHORT_AGENT: &str = "xxxxxxxxxxxx";
+/// Conditions that take more than half of an event loop's budget for that client.
+const HALF: usize = 10;
+
+fn conditions_of_short_names(number: usize) -> String {
+    let condition = "RewriteCond %{HTTP_USER_AGENT} !^(x|xx)+[yz]$\n";
+    format!(
+        "RewriteEngine On\n{}RewriteCond %{{HTTP_USER_AGENT}} ^none$\nRewriteRule ^ - [F]\n",
+        condition.repeat(number)
+    )
+}
+
+fn ask_named(site: &Site, target: &str) -> u16 {
+    let fields = [("Host", "bad.example"), ("User-Agent", SHORT_AGENT)];
+    site.ask("GET", target, &fields, b"").status
 }
