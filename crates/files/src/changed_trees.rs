@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::watches::PathChange;
+use crate::path_changes::PathChange;
 
 /// Changed folders, by root. A root with many of them counts as changed as a whole: its site pays
 /// for that, and no other.
@@ -10,9 +10,9 @@ use crate::watches::PathChange;
 pub(crate) struct ChangedTrees(HashMap<u32, Vec<PathChange>>);
 
 impl ChangedTrees {
-    /// Everything below a root.
-    pub(crate) fn of_root(root: u32) -> ChangedTrees {
-        ChangedTrees(HashMap::from([(root, vec![everything(root)])]))
+    /// Everything below some roots.
+    pub(crate) fn of_roots(roots: impl IntoIterator<Item = u32>) -> ChangedTrees {
+        ChangedTrees(roots.into_iter().map(|root| (root, vec![everything(root)])).collect())
     }
 
     pub(crate) fn add(&mut self, change: PathChange) {

@@ -16,8 +16,9 @@ use crate::disk_access::DiskAccess;
 use crate::limits::StoreLimits;
 use crate::locate::{self, PathObstacle, ReadAccess};
 use crate::open_root::OpenRoot;
+use crate::path_changes::PathChange;
 use crate::site_shares::SiteShares;
-use crate::watches::{PathChange, WatchPlace, WatchedNames, Watches};
+use crate::watches::{WatchPlace, WatchedNames, Watches};
 
 /// A folder below a root, or the first component of a path that is no folder.
 #[derive(Debug)]
@@ -35,6 +36,8 @@ pub(crate) struct FolderBelow {
 pub(crate) struct Folders {
     limits: StoreLimits,
     roots: HashMap<(Box<[u8]>, Symlinks, u32), KnownRoot>,
+    /// The same roots by number.
+    numbers: HashMap<u32, Rc<OpenRoot>>,
     next_root: u32,
     /// By the root's number, four bytes, and the path below it.
     known: HashMap<Box<[u8]>, Rc<FolderBelow>>,
@@ -74,6 +77,7 @@ impl Folders {
         Folders {
             limits,
             roots: HashMap::new(),
+            numbers: HashMap::new(),
             next_root: 0,
             known: HashMap::new(),
             shares: shares(),
@@ -96,17 +100,17 @@ impl Folders {
         self.watches.read()
     }
 
-    /// Returns the root of `path`, opened if it is not open yet. Also returns an open root that its
-    /// path does not lead to any more, or that has to make room: what is known of that root has to
-    /// be forgotten.
+    /// Returns the root of `path`, opened if it is not open yet. Also returns the open roots that
+    /// have to make room, and that root if its path does not lead to it any more: what else is
+    /// known of these has to be forgotten.
     pub(crate) fn root(
         &mut self,
         path: &DocumentPath,
         directives: Option<&DirectiveCache>,
         (disk, now): (&DiskAccess, u64),
-    ) -> (Result<Rc<OpenRoot>, PathObstacle>, Option<Rc<OpenRoot>>) {
+    ) -> (Result<Rc<OpenRoot>, PathObstacle>, Option<ChangedTrees>) {
         let key = (Box::from(path.root().as_os_str().as_bytes()), path.symlinks(), path.scope());
-        let mut gone = None;
+        let mut closed = None;
         if let Some(known) = self.roots.get_mut(&key) {
             let is_current = match known.checked == now {
                 true => Ok(true),
@@ -120,42 +124,37 @@ impl Folders {
                 Ok(false) => {}
                 Err(obstacle) => return (Err(obstacle), None),
             }
-            gone = Some(Rc::clone(&known.root));
+            closed = Some(ChangedTrees::of_roots([known.root.number()]));
         }
         let opened = OpenRoot::open(self.next_root, path, directives, disk).map(Rc::new);
         if let Ok(root) = &opened
-            && gone.is_none()
+            && closed.is_none()
             && self.roots.len() >= self.limits.roots.max(1)
         {
-            gone = self.root_to_close(root.site());
+            closed = Some(self.roots_to_close(root.site()));
         }
-        if let Some(gone) = &gone {
-            self.forget_root(gone.number());
+        if let Some(closed) = &closed {
+            self.forget(closed);
         }
         if let Ok(root) = &opened {
             self.next_root = self.next_root.wrapping_add(1);
+            self.numbers.insert(root.number(), Rc::clone(root));
             self.roots.insert(key, KnownRoot { root: Rc::clone(root), checked: now });
         }
-        (opened, gone)
+        (opened, closed)
     }
 
-    /// Returns the root that makes room for another one of `site`: of the site that has the most,
-    /// the one that was checked longest ago. `None` if no root is open.
-    fn root_to_close(&self, site: DirectiveOwner) -> Option<Rc<OpenRoot>> {
-        let mut counts = HashMap::from([(site, 1)]);
-        for known in self.roots.values() {
-            *counts.entry(known.root.site()).or_insert(0) += 1;
-        }
-        let weight = |known: &&KnownRoot| (counts[&known.root.site()], Reverse(known.checked));
-        self.roots.values().max_by_key(weight).map(|known| Rc::clone(&known.root))
+    /// Returns a quarter of the open roots, which make room for one of `site`. Forgetting looks at
+    /// everything that is known, therefore it is done for many at a time.
+    fn roots_to_close(&self, site: DirectiveOwner) -> ChangedTrees {
+        let root = |known: &KnownRoot| (known.root.site(), known.checked, known.root.number());
+        let count = (self.limits.roots / 4).max(1);
+        ChangedTrees::of_roots(roots_to_close(self.roots.values().map(root).collect(), site, count))
     }
 
     /// Returns the open root with that number. `None` if it is not open any more.
     pub(crate) fn root_by_number(&self, number: u32) -> Option<Rc<OpenRoot>> {
-        self.roots
-            .values()
-            .find(|known| known.root.number() == number)
-            .map(|known| Rc::clone(&known.root))
+        self.numbers.get(&number).map(Rc::clone)
     }
 
     /// Returns the folder at `path`, or the first component on the way that is no folder, watched
@@ -225,10 +224,12 @@ impl Folders {
         });
         self.watches.retain(|place, _| !trees.cover(place.root, &place.path));
         self.roots.retain(|_, known| !trees.have_root(known.root.number()));
+        self.numbers.retain(|number, _| !trees.have_root(*number));
     }
 
     pub(crate) fn forget_all(&mut self) {
         self.roots.clear();
+        self.numbers.clear();
         self.keep_known(|_| false);
         self.passing.known.clear();
         self.watches.retain(|_, _| false);
@@ -244,10 +245,6 @@ impl Folders {
             }
             is_kept
         });
-    }
-
-    fn forget_root(&mut self, number: u32) {
-        self.forget(&ChangedTrees::of_root(number));
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -408,6 +405,23 @@ impl PathChange {
     }
 }
 
+/// Returns the numbers of `count` roots, which make room for one of `site`: of the sites that have
+/// the most, those that were checked longest ago. `roots`: the site of each, the second in which it
+/// was checked, and its number.
+fn roots_to_close(
+    mut roots: Vec<(DirectiveOwner, u64, u32)>,
+    site: DirectiveOwner,
+    count: usize,
+) -> Vec<u32> {
+    let mut counts = HashMap::from([(site, 1)]);
+    for (site, ..) in &roots {
+        *counts.entry(*site).or_insert(0) += 1;
+    }
+    roots
+        .sort_unstable_by_key(|(site, checked, number)| (Reverse(counts[site]), *checked, *number));
+    roots.into_iter().take(count).map(|(.., number)| number).collect()
+}
+
 /// Returns a folder's path with a slash at its end.
 pub(crate) fn with_slash(folder: &[u8]) -> Vec<u8> {
     let mut folder = folder.to_vec();
@@ -433,3 +447,21 @@ fn split(key: &[u8]) -> (u32, &[u8]) {
 
 /// Seconds after which an unwatched folder is tried again.
 const RETRY: u64 = 30;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roots_of_the_site_with_the_most_make_room_and_the_oldest_first() {
+        // Four of site 1, two of site 2, one of site 3.
+        let sites: [DirectiveOwner; 7] = [1, 2, 1, 3, 2, 1, 1];
+        let root = |number: u32| (sites[number as usize], u64::from(9 - number), number);
+        let closed = |site, count| roots_to_close((0..7).map(root).collect(), site, count);
+        assert_eq!(closed(9, 3), [6, 5, 2]);
+        assert_eq!(closed(9, 6), [6, 5, 2, 0, 4, 1]);
+        // The new root counts.
+        assert_eq!(closed(2, 7), [6, 5, 2, 0, 4, 1, 3]);
+        assert_eq!(roots_to_close(Vec::new(), 1, 3), [0; 0]);
+    }
+}

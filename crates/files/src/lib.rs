@@ -102,6 +102,7 @@ mod named;
 mod no_answer;
 mod open_root;
 mod passwords;
+mod path_changes;
 mod readable;
 mod representation;
 mod root_links;

@@ -17,8 +17,8 @@ use crate::in_force::RulesInForce;
 use crate::locate::{LocatedFile, PathObstacle, ReadAccess, locate};
 use crate::media_type::is_script;
 use crate::open_root::OpenRoot;
+use crate::path_changes::PathChange;
 use crate::store::FileStore;
-use crate::watches::PathChange;
 
 impl FileStore {
     /// Loads the entry for `path`. The folders are watched first, then the file is opened: a change
@@ -221,10 +221,10 @@ impl FileStore {
     /// The obstacle on the way to the root.
     pub(crate) fn root(&mut self, path: &DocumentPath) -> Result<Rc<OpenRoot>, PathObstacle> {
         let asked = (&self.disk, self.now);
-        let (root, gone) = self.folders.root(path, self.directives.as_deref(), asked);
-        if let Some(gone) = gone {
+        let (root, closed) = self.folders.root(path, self.directives.as_deref(), asked);
+        if let Some(closed) = closed {
             self.figures.changes +=
-                self.entries.retain(|entry| entry.root.number() != gone.number());
+                self.entries.retain(|entry| !closed.have_root(entry.root.number()));
         }
         root
     }

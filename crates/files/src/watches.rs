@@ -8,6 +8,7 @@ use std::rc::Rc;
 use howdah_sys::inotify::{Inotify, LEAST_BUFFER, WatchEvent, WatchId};
 
 use crate::directive_cache::DirectiveOwner;
+use crate::path_changes::{PathChange, PathChanges};
 use crate::site_shares::SiteShares;
 
 /// The meaning of a change in a watched folder.
@@ -28,16 +29,6 @@ pub(crate) enum WatchedNames<'n> {
     /// The folder is on the way of a link at the path of the place, and only a change of this name
     /// in it matters: it is a change of that path.
     Step(&'n [u8]),
-}
-
-/// A path below a root that has changed.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct PathChange {
-    pub root: u32,
-    pub path: Vec<u8>,
-    /// Whether everything below may have changed as well. If not, that is so only if `path` was
-    /// known to be a folder.
-    pub whole: bool,
 }
 
 /// The watched folders.
@@ -141,7 +132,7 @@ impl Watches {
     /// Returns the changes since the last call. `None`: the kernel had too many, so anything may
     /// have changed.
     pub(crate) fn read(&mut self) -> Option<Vec<PathChange>> {
-        let mut changes = Changes::default();
+        let mut changes = PathChanges::default();
         let Watches {
             inotify: Some(inotify),
             folders,
@@ -149,7 +140,7 @@ impl Watches {
             buffer,
         } = self
         else {
-            return Some(changes.list);
+            return Some(Vec::new());
         };
         let mut lost = false;
         // Until the queue is empty. If changes come faster than they are read, those beyond the
@@ -158,7 +149,7 @@ impl Watches {
             // Any other error of our own queue would occur again and again.
             let mut events = inotify.read(buffer).ok()?.peekable();
             if events.peek().is_none() {
-                return (!lost).then_some(changes.list);
+                return (!lost).then(|| changes.into_list());
             }
             for event in events {
                 lost = lost || event == WatchEvent::Overflow;
@@ -233,34 +224,36 @@ impl WatchedFolder {
         self.steps.retain(|_, places| retain(places, true));
     }
 
-    /// Adds what a change of this name in the folder means.
-    fn hear_name(&self, name: &[u8], changes: &mut Changes) {
-        let mut push = |root: u32, path: Vec<u8>| {
-            changes.push(PathChange { root, path, whole: false });
-        };
-        for (&root, paths) in &self.paths {
-            for path in paths {
-                push(root, below(path, name));
+    /// Adds what a change of this name in the folder means. Returns whether everything has changed
+    /// of all its roots.
+    fn hear_name(&self, name: &[u8], changes: &mut PathChanges) -> bool {
+        let add_all = |changes: &mut PathChanges, places: &Places, name: &[u8]| {
+            let mut all = true;
+            for (&root, paths) in places {
+                all &= paths.iter().any(|path| changes.add(root, (path, name), false));
             }
+            all
+        };
+        let all = add_all(changes, &self.paths, name);
+        if let Some(places) = self.steps.get(name) {
+            add_all(changes, places, b"");
         }
-        for (&root, paths) in self.steps.get(name).into_iter().flatten() {
-            paths.iter().for_each(|path| push(root, path.to_vec()));
-        }
+        all && self.steps.is_empty()
     }
 
     /// Adds what a change of the folder itself means. Of a root with many places, everything has
     /// changed.
-    fn hear_all(&self, changes: &mut Changes) {
+    fn hear_all(&self, changes: &mut PathChanges) {
         let has_many = |root: &u32| self.counts.get(root).is_some_and(|many| *many > MOST_AT_ONCE);
-        let whole = |root: u32, path: Vec<u8>| PathChange { root, path, whole: true };
-        for &root in self.counts.keys().filter(|root| has_many(root)) {
-            changes.push(whole(root, Vec::new()));
-        }
+        self.roots().filter(has_many).for_each(|root| changes.add_root(root));
         for (&root, paths) in std::iter::once(&self.paths).chain(self.steps.values()).flatten() {
-            if !has_many(&root) {
-                paths.iter().for_each(|path| changes.push(whole(root, path.to_vec())));
-            }
+            let _ = paths.iter().any(|path| changes.add(root, (path, b""), true));
         }
+    }
+
+    /// The roots that a change in the folder may concern.
+    fn roots(&self) -> impl Iterator<Item = u32> {
+        self.counts.keys().copied()
     }
 }
 
@@ -268,83 +261,41 @@ impl WatchedFolder {
 fn hear(
     event: WatchEvent<'_>,
     (folders, shares): (&mut HashMap<WatchId, WatchedFolder>, &mut SiteShares<DirectiveOwner>),
-    changes: &mut Changes,
+    changes: &mut PathChanges,
 ) {
-    match event {
-        WatchEvent::Entry { folder, name } => {
-            if let Some(folder) = folders.get(&folder) {
-                folder.hear_name(name, changes);
-            }
-        }
-        WatchEvent::Folder(folder) => {
-            if let Some(folder) = folders.get(&folder) {
+    let (id, name) = match event {
+        WatchEvent::Entry { folder, name } => (folder, Some(name)),
+        WatchEvent::Folder(folder) | WatchEvent::Ended(folder) => (folder, None),
+        WatchEvent::Overflow => return,
+    };
+    if let Some(folder) = folders.get(&id)
+        && !changes.know_all_of(id)
+    {
+        let all = match name {
+            _ if changes.are_many() => true,
+            Some(name) => folder.hear_name(name, changes),
+            None => {
                 folder.hear_all(changes);
+                false
             }
-        }
-        WatchEvent::Ended(folder) => {
-            if let Some(folder) = folders.remove(&folder) {
-                shares.give_back(&folder.payer);
-                folder.hear_all(changes);
-            }
-        }
-        WatchEvent::Overflow => {}
-    }
-}
-
-/// The changes that were read. Beyond a bound everything counts as changed of the root that has the
-/// most of them: one site does not make the front forget what it knows of the others.
-#[derive(Debug, Default)]
-struct Changes {
-    list: Vec<PathChange>,
-    /// The roots of which everything has changed.
-    whole: HashSet<u32>,
-}
-
-impl Changes {
-    fn push(&mut self, change: PathChange) {
-        let is_known = self.list.last() == Some(&change)
-            || !self.whole.is_empty() && self.whole.contains(&change.root);
-        if is_known {
-            return;
-        }
-        self.list.push(change);
-        if self.list.len() > MOST_CHANGES {
-            self.take_together();
-        }
-    }
-
-    /// Replaces the changes of the root with the most of them by one.
-    fn take_together(&mut self) {
-        let mut counts: HashMap<u32, usize> = HashMap::new();
-        for change in &self.list {
-            *counts.entry(change.root).or_default() += 1;
-        }
-        let Some((&root, _)) = counts.iter().max_by_key(|(_, count)| **count) else {
-            return;
         };
-        self.list.retain(|change| change.root != root);
-        self.list.push(PathChange { root, path: Vec::new(), whole: true });
-        self.whole.insert(root);
+        if all {
+            changes.exhaust(id, folder.roots());
+        }
     }
-}
-
-/// Returns the path of a name in the folder at `path`.
-fn below(path: &[u8], name: &[u8]) -> Vec<u8> {
-    match path.is_empty() {
-        true => name.to_vec(),
-        false => [path, &b"/"[..], name].concat(),
+    if event == WatchEvent::Ended(id)
+        && let Some(folder) = folders.remove(&id)
+    {
+        shares.give_back(&folder.payer);
     }
 }
 
 /// Bytes read at once: some 500 events.
 const BUFFER: usize = 64 * LEAST_BUFFER;
 
-/// Reads of one [`Watches::read`]: more events than the kernel keeps
+/// Reads of one [`Watches::read`]: several times the events that the kernel keeps
 /// (`fs.inotify.max_queued_events`, 16384).
-const MOST_READS: usize = 1000;
-
-/// Changes at once. Beyond, it is cheaper to forget all of a root.
-const MOST_CHANGES: usize = 10_000;
+const MOST_READS: usize = 200;
 
 /// Paths below one root that one change can concern. Paths beyond are compared with the disk at
 /// every request.
@@ -409,6 +360,34 @@ mod tests {
         };
         let added = names.iter().enumerate().map(with_names).filter(|added| *added).count();
         assert_eq!(added, MOST_OF_ROOT - 1);
+        fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn many_changes_in_a_folder_with_many_paths_are_one_of_each_root() {
+        const ROOTS: u32 = 300;
+        let path = std::env::temp_dir().join(format!("howdah-flood-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        let folder = File::open(&path).unwrap();
+        let mut watches = Watches::new(SiteShares::of(10, false));
+        for root in 1..=ROOTS {
+            assert!(add_link(&mut watches, &folder, (root, 1), WatchedNames::All));
+        }
+        let write = |name: &str| fs::write(path.join(name), "x").unwrap();
+        write("a");
+        assert!(watches.read().unwrap().iter().all(|change| !change.whole));
+        (0..100).for_each(|number| write(&format!("{number}")));
+        let mut changed: Vec<u32> = watches
+            .read()
+            .unwrap()
+            .into_iter()
+            .map(|change| {
+                assert!(change.whole && change.path.is_empty(), "{change:?}");
+                change.root
+            })
+            .collect();
+        changed.sort_unstable();
+        assert!(changed.into_iter().eq(1..=ROOTS));
         fs::remove_dir_all(path).unwrap();
     }
 }
