@@ -32,7 +32,8 @@ impl Shared {
             site("shop.example", &format!("{root}/shop")),
             site("*.customers.example", &format!("{root}/customers/{{host}}")),
         ];
-        let sites = Sites::compile(&Config::parse(&text.concat(), "test.toml").unwrap());
+        let config = Config::parse(&text.concat(), "test.toml").expect("it is right");
+        let sites = Sites::compile(&config);
         let directives = DirectiveCache::new(&sites, 4 << 20, Box::new(|_, _| {}));
         let mut store = FileStore::with_directives(limits, Arc::new(directives));
         store.tick(1);
