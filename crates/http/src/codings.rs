@@ -49,13 +49,14 @@ fn thousandths(weight: &[u8]) -> u16 {
         [b'.', digits @ ..] if digits.len() <= 3 => digits,
         _ => return 0,
     };
-    let is_number = digits.iter().all(u8::is_ascii_digit);
-    let fraction = (0..3).fold(0, |sum, at| {
-        sum * 10 + digits.get(at).map_or(0, |digit| u16::from(digit.wrapping_sub(b'0')))
-    });
+    if !digits.iter().all(u8::is_ascii_digit) {
+        return 0;
+    }
+    let fraction = (0..3)
+        .fold(0, |sum, at| sum * 10 + digits.get(at).map_or(0, |digit| u16::from(digit - b'0')));
     match whole {
-        b"0" if is_number => fraction,
-        b"1" if is_number && fraction == 0 => 1000,
+        b"0" => fraction,
+        b"1" if fraction == 0 => 1000,
         _ => 0,
     }
 }
@@ -90,6 +91,7 @@ mod tests {
             ("gzip;q=2", None),
             ("gzip;q=1.001", None),
             ("gzip;q=0.0001", None),
+            ("gzip;q=0.5000", None),
             ("gzip;q=x", None),
             ("identity, gzip;q=0.5", None),
             ("identity;q=0.5, gzip;q=0.5", Some("gzip")),

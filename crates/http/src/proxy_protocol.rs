@@ -47,10 +47,7 @@ pub const LONGEST: usize = 4096;
 pub fn read(bytes: &[u8]) -> Result<HeaderProgress, &'static str> {
     let start = bytes.len().min(SIGNATURE.len());
     if bytes[..start] == SIGNATURE[..start] && !bytes.is_empty() {
-        return match bytes.get(SIGNATURE.len()..) {
-            Some(rest) if !rest.is_empty() => binary(bytes),
-            _ => Ok(HeaderProgress::Missing(FIXED - bytes.len())),
-        };
+        return binary(bytes);
     }
     let start = bytes.len().min(WORD.len());
     if bytes[..start] != WORD[..start] {
@@ -266,6 +263,29 @@ mod tests {
         ] {
             assert!(read_all(line.as_bytes()).is_err(), "{line}");
         }
+    }
+
+    #[test]
+    fn no_byte_behind_the_header_is_asked_for_however_the_bytes_come() {
+        let headers = [
+            b"PROXY UNKNOWN\r\n".to_vec(),
+            b"PROXY TCP4 192.0.2.1 192.0.2.2 1234 80\r\n".to_vec(),
+            version_2(0x20, 0, b""),
+            version_2(0x21, 0x11, &[1; 12]),
+        ];
+        for header in headers {
+            for length in 0..header.len() {
+                let progress = read(&header[..length]).unwrap();
+                let HeaderProgress::Missing(count) = progress else {
+                    panic!("{length} of {header:?}: {progress:?}");
+                };
+                assert!((1..=header.len() - length).contains(&count), "{length}: {count}");
+            }
+        }
+        let endless = [b'P', b'R', b'O', b'X', b'Y', b' '].into_iter().chain([b'a'; 101]);
+        let endless: Vec<u8> = endless.collect();
+        assert_eq!(read(&endless[..106]), Ok(HeaderProgress::Missing(2)));
+        assert!(read(&endless).is_err());
     }
 
     fn version_2(command: u8, family: u8, payload: &[u8]) -> Vec<u8> {

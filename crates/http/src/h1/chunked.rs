@@ -198,9 +198,7 @@ impl ChunkedDecoder {
         if self.digits == 16 {
             return Err(Refusal::bad("chunk size of more than 16 digits"));
         }
-        if self.digits == 0 {
-            self.left = 0;
-        }
+        // The chunk before has left nothing in `left`.
         self.digits += 1;
         let digit = match byte {
             b'0'..=b'9' => byte - b'0',

@@ -136,7 +136,7 @@ fn request_line(bytes: &[u8], limit: usize, into: &mut Request) -> Result<Option
     let target_end = target_start + target_run(&window[target_start..]);
     match window.get(target_end) {
         Some(b' ') if target_end > target_start => {}
-        Some(&byte) => return Err(bad_target(byte, target_end == target_start)),
+        Some(&byte) => return Err(bad_target(byte)),
         None => return short(),
     }
     let rest = &window[target_end + 1..];
@@ -290,9 +290,9 @@ fn bad_method(byte: u8, at: usize) -> Refusal {
 }
 
 #[cold]
-fn bad_target(byte: u8, empty: bool) -> Refusal {
+fn bad_target(byte: u8) -> Refusal {
     Refusal::bad(match byte {
-        b' ' if empty => "more than one space before the target",
+        b' ' => "more than one space before the target",
         b'\r' | b'\n' => "request line without a version",
         b'#' => "fragment in the target",
         0 => "NUL in the target",
