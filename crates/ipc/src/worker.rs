@@ -152,7 +152,6 @@ impl Worker {
                 began,
                 processor: is_metered.then(usage::processor_time),
                 peak: None,
-                finished: false,
             },
         }
     }
@@ -229,4 +228,69 @@ pub struct WorkerJob<'w> {
     pub asks_caches: bool,
     /// Writer of the response.
     pub writer: ResponseWriter<'w>,
+}
+
+#[cfg(all(test, not(miri)))] // Miri has no memory files.
+mod tests {
+    use howdah_sys::schedule::ScheduleMeter;
+
+    use super::*;
+    use crate::front::FrontRegion;
+    use crate::layout::Geometry;
+    use crate::request::RequestEncoder;
+
+    fn pool() -> (FrontRegion, Worker) {
+        let (front, attach) =
+            FrontRegion::create(Geometry::for_pool(1, 1)).expect("memory for a region");
+        let zygote = Attachment::new(attach).expect("the front's own descriptors");
+        (front, zygote.worker(0).expect("a region that no child gets"))
+    }
+
+    #[test]
+    fn a_worker_that_always_has_requests_measures_its_memory_after_a_second() {
+        let (front, mut worker) = pool();
+        let second = 1_000_000_000;
+        for (ended, is_measured) in
+            [(5 * second, false), (6 * second - 1, false), (6 * second, true)]
+        {
+            worker.meter.ended = ended;
+            worker.publish_requests(1);
+            assert_eq!(front.memory_of(0).0.is_some(), is_measured, "{ended}");
+        }
+    }
+
+    #[test]
+    fn a_worker_that_will_not_see_proc_opens_what_it_reads_there() {
+        let (_front, mut worker) = pool();
+        assert!(worker.meter.schedule.is_none() && worker.usage.file.is_none());
+        worker.open_meters();
+        // A kernel without scheduler statistics has none to open.
+        let has_statistics = ScheduleMeter::of_this_process().is_ok();
+        assert_eq!(worker.meter.schedule.is_some(), has_statistics);
+        assert!(worker.usage.file.is_some());
+    }
+
+    #[test]
+    fn a_question_that_was_given_up_is_followed_by_no_other() {
+        let (front, mut worker) = pool();
+        let mut slot = front.checkout().unwrap();
+        let mut encoder = RequestEncoder::default();
+        encoder.begin(0, [None; 9]);
+        front.submit(&slot, 0, encoder.finish_inline(b""), None).unwrap();
+        let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+        for question in [b"one", b"two"] {
+            assert_eq!(job.writer.ask_within(question, Duration::ZERO), None);
+        }
+        assert_eq!(front.question(&mut slot).map(|question| question.text), Some(b"one".to_vec()));
+        drop(job);
+        let _ = front.release(slot);
+    }
+
+    #[test]
+    fn an_entry_that_names_no_slot_leads_to_no_request() {
+        let (front, worker) = pool();
+        for slot in [0, front.geometry().slots, usize::MAX] {
+            assert!(worker.take(slot).is_none(), "{slot}");
+        }
+    }
 }

@@ -16,7 +16,7 @@ const MEMORY_PATIENCE: u64 = 1_000_000_000;
 /// Measures how long this worker's scripts take, and the processor's share of that time.
 #[derive(Debug, Default)]
 pub(super) struct CpuMeter {
-    schedule: Option<ScheduleMeter>,
+    pub(super) schedule: Option<ScheduleMeter>,
     /// Average nanoseconds of recent scripts.
     average: u64,
     /// Time at which the last script ended.
@@ -46,12 +46,18 @@ impl CpuMeter {
     /// kernel has not told the times.
     pub(super) fn end(&mut self, took: u64, before: Option<CpuTimes>) -> Option<u32> {
         self.average = self.average - self.average / 8 + took / 8;
-        let (before, after) = (before?, self.schedule.as_ref()?.spent().ok()?);
-        let running = after.running.saturating_sub(before.running);
-        let delayed = after.delayed.saturating_sub(before.delayed);
-        let own = took.saturating_sub(delayed).max(running).max(1);
-        u32::try_from(running.saturating_mul(1000) / own).ok()
+        Some(share(took, before?, self.schedule.as_ref()?.spent().ok()?))
     }
+}
+
+/// The per mille of `took` nanoseconds that the process was on a processor between two readings.
+/// Time spent waiting for a processor is not counted.
+fn share(took: u64, before: CpuTimes, after: CpuTimes) -> u32 {
+    let running = after.running.saturating_sub(before.running);
+    let delayed = after.delayed.saturating_sub(before.delayed);
+    let own = took.saturating_sub(delayed).max(running).max(1);
+    // At most 1000.
+    (running.saturating_mul(1000) / own) as u32
 }
 
 /// Measures this worker from time to time, between its requests.
@@ -62,7 +68,7 @@ pub(super) struct UsageMeter {
     memory: u64,
     /// Time of the first question about the memory; 0 for none.
     asked: u64,
-    file: Option<MemoryMeter>,
+    pub(super) file: Option<MemoryMeter>,
 }
 
 impl UsageMeter {
@@ -154,6 +160,28 @@ mod tests {
         let share = meter.end(METERED, before);
         assert_eq!(share.is_some(), before.is_some());
         assert!(share.is_none_or(|share| share <= 1000));
+    }
+
+    #[test]
+    fn waiting_for_a_processor_is_not_a_script_s_own_time() {
+        let rows = [
+            // took, running, delayed, expected
+            (1_000, 250, 0, 250),
+            (1_000, 250, 500, 500),
+            (1_000, 0, 500, 0),
+            // The kernel is a few milliseconds late, or early.
+            (1_000, 3_000, 0, 1_000),
+            (1_000, 250, 3_000, 1_000),
+            (0, 0, 0, 0),
+        ];
+        let before = CpuTimes { running: 70, delayed: 90 };
+        for (took, running, delayed, expected) in rows {
+            let after = CpuTimes {
+                running: 70 + running,
+                delayed: 90 + delayed,
+            };
+            assert_eq!(share(took, before, after), expected, "{took} {running} {delayed}");
+        }
     }
 
     #[test]

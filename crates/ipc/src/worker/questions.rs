@@ -14,6 +14,11 @@ impl ResponseWriter<'_> {
     ///
     /// The request area carries both, because the request was copied out of it.
     pub fn ask(&mut self, question: &[u8]) -> Option<Vec<u8>> {
+        self.ask_within(question, PATIENCE)
+    }
+
+    /// Asks as [`ResponseWriter::ask`] does, with another limit of the wait.
+    pub(super) fn ask_within(&mut self, question: &[u8], patience: Duration) -> Option<Vec<u8>> {
         let region = &self.shared.region;
         let words = region.slot(self.slot);
         // The front may still be working on a question that this worker has given up.
@@ -27,7 +32,7 @@ impl ResponseWriter<'_> {
         self.tell();
         let region = &self.shared.region;
         let words = region.slot(self.slot);
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + patience;
         loop {
             let answered = words.answered.load(Ordering::Acquire);
             if answered == number {

@@ -51,7 +51,6 @@ pub struct ResponseWriter<'w> {
     pub(super) processor: Option<u64>,
     /// Bytes of memory that the script had at most.
     pub(super) peak: Option<u64>,
-    pub(super) finished: bool,
 }
 
 impl ResponseWriter<'_> {
@@ -252,10 +251,6 @@ impl ResponseWriter<'_> {
 
 impl Drop for ResponseWriter<'_> {
     fn drop(&mut self) {
-        if self.finished {
-            return;
-        }
-        self.finished = true;
         let words = self.shared.region.slot(self.slot);
         self.meter.ended = usage::monotonic();
         let took = self.meter.ended.saturating_sub(self.began);
