@@ -320,6 +320,34 @@ mod tests {
     }
 
     #[test]
+    fn every_size_has_bounds() {
+        let good = Geometry::for_pool(4, 2);
+        type Size = fn(&mut Geometry) -> &mut usize;
+        let sizes: [(Size, &[usize], &[usize]); 5] = [
+            (|geometry| &mut geometry.slots, &[1, MOST_SLOTS], &[0, MOST_SLOTS + 1]),
+            (|geometry| &mut geometry.workers, &[1, MOST_WORKERS], &[0, MOST_WORKERS + 1]),
+            (|geometry| &mut geometry.threads, &[1, MOST_THREADS], &[0, MOST_THREADS + 1]),
+            (
+                |geometry| &mut geometry.request_bytes,
+                &[PAGE, 3 * PAGE, 1 << 24],
+                &[0, PAGE + 8, (1 << 24) + PAGE],
+            ),
+            (|geometry| &mut geometry.ring_bytes, &[PAGE, 1 << 24], &[PAGE / 2, 3 * PAGE, 1 << 25]),
+        ];
+        for (number, (size, valid, invalid)) in sizes.into_iter().enumerate() {
+            for (bytes, is_valid) in valid
+                .iter()
+                .map(|one| (one, true))
+                .chain(invalid.iter().map(|one| (one, false)))
+            {
+                let mut geometry = good;
+                *size(&mut geometry) = *bytes;
+                assert_eq!(geometry.is_valid(), is_valid, "size {number}: {bytes}");
+            }
+        }
+    }
+
+    #[test]
     fn a_region_has_the_bytes_of_its_parts() {
         let geometry = Geometry {
             slots: 130,

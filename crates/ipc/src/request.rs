@@ -377,6 +377,39 @@ mod tests {
     }
 
     #[test]
+    fn equal_ini_values_have_equal_bytes() {
+        let encoded = |name: &[u8], memory: &[u8]| {
+            let mut encoder = RequestEncoder::default();
+            encoder.begin(0, [None; FIXED]);
+            encoder.entries().variable(b"NAME", name);
+            encoder.entries().ini(b"memory_limit", memory);
+            encoder.finish_inline(b"").to_vec()
+        };
+        let requests = [encoded(b"a", b"64M"), encoded(b"bc", b"64M"), encoded(b"a", b"65M")];
+        let [first, same, other] = [0, 1, 2]
+            .map(|number: usize| DecodedRequest::decode(&requests[number]).unwrap().ini_bytes());
+        assert!(first == same && first != other);
+    }
+
+    #[test]
+    fn a_request_may_fill_its_area_and_has_no_bytes_behind_its_end() {
+        for beyond in [0, 1, 2] {
+            let mut encoder = RequestEncoder::default();
+            encoder.begin(0, [None; FIXED]);
+            // Name and value have a length and a NUL each.
+            let room = REQUEST_BYTES - encoder.length() - (4 + 1 + 1) - (4 + 1);
+            encoder.entries().variable(b"A", &vec![b'x'; room + beyond]);
+            assert_eq!(encoder.length(), REQUEST_BYTES + beyond.min(1));
+            if beyond == 0 {
+                let mut bytes = encoder.finish_file(7).to_vec();
+                assert_eq!(DecodedRequest::decode(&bytes).unwrap().variables().count(), 1);
+                bytes.push(0);
+                assert!(DecodedRequest::decode(&bytes).is_none());
+            }
+        }
+    }
+
+    #[test]
     fn what_has_no_room_in_a_request_area_is_not_copied() {
         for (long, number) in [(8_000, 500), (1, 250_000)] {
             let mut encoder = RequestEncoder::default();

@@ -233,8 +233,8 @@ mod tests {
 
     #[test]
     fn the_kind_of_a_head_comes_through() {
-        use HeadKind::{Environment, Final, Interim, Notes};
-        for kind in [Interim, Final, Environment, Notes] {
+        use HeadKind::{Environment, Final, Interim, Notes, Refused};
+        for kind in [Interim, Final, Environment, Notes, Refused] {
             let mut encoder = HeadEncoder::default();
             encoder.begin(kind, 100, b"");
             let head = encoder.finish().unwrap();

@@ -142,7 +142,8 @@ mod tests {
         for found in cases {
             assert_eq!(SubRequestResult::decode(&found.encode()), Some(found.clone()), "{found:?}");
         }
-        assert_eq!(SubRequestResult::decode(&script(&[("A", "1\0")]).encode()), Some(script(&[])));
+        let unclean = script(&[("A", "1\0"), ("B\0", "2"), ("C", "3")]);
+        assert_eq!(SubRequestResult::decode(&unclean.encode()), Some(script(&[("C", "3")])));
         for wrong in ["", "X", "E", "Ex", "S/a\0A", "Ox"] {
             assert_eq!(SubRequestResult::decode(wrong.as_bytes()), None, "{wrong}");
         }

@@ -50,5 +50,7 @@ mod tests {
         let found: Vec<usize> = (0..2 * MOST_WORKERS).filter(|worker| set.has(*worker)).collect();
         assert_eq!(found, [0, 63, 64, 200]);
         assert_eq!(WorkerSet::first(2), [1, 0].into_iter().collect());
+        let has_place = |words| WorkerSet::of_words(vec![0; words]).is_some();
+        assert!(has_place(MOST_WORKERS / 64) && !has_place(MOST_WORKERS / 64 + 1));
     }
 }

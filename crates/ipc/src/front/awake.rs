@@ -73,3 +73,31 @@ impl FrontRegion {
         howdah_sys::futex::wake(wake);
     }
 }
+
+#[cfg(all(test, not(miri)))] // Miri has no memory files.
+mod tests {
+    use super::*;
+    use crate::layout::Geometry;
+
+    #[test]
+    fn a_worker_of_the_pool_is_retired_and_stays_asleep() {
+        let (front, _attach) = FrontRegion::create(Geometry::for_pool(64, 1)).unwrap();
+        front.region.idle().announce(63);
+        assert!(front.retire(63));
+        assert_eq!(front.region.worker(63).wake.load(Ordering::Relaxed), 0);
+        assert!(!front.retire(64) && !front.retire(usize::MAX), "there is no such worker");
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_is_told_once() {
+        let (front, _attach) = FrontRegion::create(Geometry::for_pool(1, 1)).unwrap();
+        let worker = front.region.doorbell(0);
+        assert!(front.try_sleep(0));
+        assert!(worker.mark(3) && !worker.mark(4), "it is woken by the first");
+        assert!(!front.try_sleep(0), "there is news");
+        front.drain(0, |_| {});
+        assert!(front.try_sleep(0));
+        front.woke(0);
+        assert!(!worker.mark(3), "it is awake");
+    }
+}

@@ -221,4 +221,50 @@ mod tests {
         assert_eq!((figures.processor, figures.peak), (None, None));
         let _ = front.release(slot);
     }
+
+    #[test]
+    fn a_request_whose_time_does_not_fit_has_run_until_now() {
+        let (front, _attach) = FrontRegion::create(Geometry::for_pool(1, 1)).unwrap();
+        let slot = front.checkout().unwrap();
+        let (second, now) = (1_000_000_000, usage::monotonic());
+        slot.waits_since(now - 10 * second);
+        front.submit(&slot, 0, b"a request", None).unwrap();
+        let words = front.region.slot(slot.index());
+        words.began.store(now - 9 * second, Ordering::Relaxed);
+        words.state.finish(words.state.take(0, 0).unwrap());
+        for (took, expected) in [(u32::MAX, 9 * second), (u32::MAX - 1, u64::from(u32::MAX) - 1)] {
+            words.took.store(took, Ordering::Relaxed);
+            let figures = front.figures(&slot).expect("it is done");
+            assert_eq!(figures.waited, second);
+            let most = if took == u32::MAX { u64::MAX } else { expected };
+            assert!((expected..=most).contains(&figures.took), "{figures:?}");
+        }
+        let _ = front.release(slot);
+    }
+
+    #[test]
+    fn a_worker_runs_only_what_was_handed_over_and_whose_slot_is_there() {
+        let (front, _attach) = FrontRegion::create(Geometry::for_pool(1, 1)).unwrap();
+        let slot = front.checkout().unwrap();
+        front.submit(&slot, 0, b"a request", None).unwrap();
+        let state = front.region.slot(slot.index()).state;
+        let good = state.take(0, 0).unwrap();
+        assert!(front.worker_figures()[0].is_running && front.is_any_taken());
+        // A word of another use of the slot.
+        let other = SlotState { generation: good.generation + 1, ..good };
+        for phase in [SlotPhase::Taken, SlotPhase::Done] {
+            state.finish(good);
+            state.0.store(SlotState { phase, ..other }.pack(), Ordering::Relaxed);
+            assert!(!front.is_any_taken() && front.figures(&slot).is_none(), "{phase:?}");
+        }
+        state.0.store(good.pack(), Ordering::Relaxed);
+        assert_eq!(front.worker_died(0).unwrap(), [slot.index()]);
+        let _ = front.release(slot);
+        assert!(!front.worker_figures()[0].is_running, "the slot was given back");
+        let words = front.region.worker(0);
+        for last in [front.geometry().slots as u32 + 1, u32::MAX] {
+            words.last_slot.store(last, Ordering::Relaxed);
+            assert_eq!(front.worker_figures()[0].request, None, "there is no such slot");
+        }
+    }
 }

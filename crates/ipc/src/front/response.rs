@@ -111,3 +111,32 @@ impl FrontRegion {
         howdah_sys::futex::wake(room.starved);
     }
 }
+
+#[cfg(all(test, not(miri)))] // Miri has no memory files.
+mod tests {
+    use super::*;
+    use crate::layout::Geometry;
+
+    #[test]
+    fn a_worker_is_woken_where_half_of_its_ring_is_free_and_for_no_few_bytes() {
+        let (front, _attach) = FrontRegion::create(Geometry::for_pool(1, 1)).unwrap();
+        let mut slot = front.checkout().unwrap();
+        front.submit(&slot, 0, b"a request", None).unwrap();
+        let words = front.region.slot(slot.index());
+        let taken = words.state.take(0, 0).unwrap();
+        let ring = front.geometry().ring_bytes as u64;
+        words.written.store(ring, Ordering::Relaxed);
+        front.slot_status(&mut slot).unwrap();
+        words.flow_control.starved.store(1, Ordering::Relaxed);
+        for (length, still_waits) in [(ring / 2 - 1, 1), (1, 0)] {
+            front.consume(&mut slot, length);
+            assert_eq!(words.flow_control.starved.load(Ordering::Relaxed), still_waits);
+        }
+        for (share, told) in [(1000, Some(1000)), (1001, None)] {
+            words.share.store(share, Ordering::Relaxed);
+            assert_eq!(front.slot_status(&mut slot).unwrap().share, told);
+        }
+        words.state.finish(taken);
+        let _ = front.release(slot);
+    }
+}

@@ -63,6 +63,17 @@ fn a_body_of_an_earlier_request_is_passed_over() {
 }
 
 #[test]
+fn a_body_does_not_come_any_more_where_the_front_is_gone() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let slot = front.checkout().unwrap();
+    let mut encoder = RequestEncoder::default();
+    front.submit(&slot, 0, SMALL.encode(&mut encoder, true), None).unwrap();
+    let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+    drop(front);
+    assert_eq!(job.writer.take_body().unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
 fn all_bodies_that_no_worker_took_are_closed_together() {
     let (front, attach, _worker) = lone_worker(small_geometry(1, 1));
     let mut readers = Vec::new();

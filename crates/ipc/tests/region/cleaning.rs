@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use howdah_ipc::Geometry;
+use howdah_ipc::control::SlotCleaning;
 use howdah_ipc::front::{FrontRegion, SubmitError};
 use howdah_ipc::worker::Worker;
 
@@ -101,6 +102,15 @@ fn what_most_responses_need_stays_in_memory() {
     let cleanings = front.trim();
     assert_eq!(cleanings.len(), 1, "{cleanings:?}");
     assert_eq!(cleanings[0].kept, 64 * 1024);
+}
+
+#[test]
+fn a_zygote_cleans_although_the_front_is_gone() {
+    let (front, attach, _worker) = lone_worker(small_geometry(1, 1));
+    let zygote = attach_again(&attach);
+    drop(front);
+    zygote.clean(SlotCleaning { slot: 0, kept: 0 }).unwrap();
+    assert!(zygote.clean(SlotCleaning { slot: 2, kept: 0 }).is_err(), "there is no such slot");
 }
 
 #[test]

@@ -26,6 +26,16 @@ fn a_slot_is_lost_once_however_often_its_workers_place_dies() {
 }
 
 #[test]
+fn a_request_is_lost_with_its_own_worker_only() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(2, 1));
+    let slot = submit(&front, SMALL);
+    std::mem::forget(worker.next(&AtomicBool::new(false)).unwrap());
+    assert!(front.worker_died(1).unwrap().is_empty() && front.is_any_taken());
+    assert_eq!(front.worker_died(0).unwrap(), [slot.index()]);
+    give_back(&front, slot);
+}
+
+#[test]
 fn a_request_of_a_dead_worker_does_not_run() {
     let (front, _attach, mut worker) = lone_worker(small_geometry(1, 2));
     assert!(!front.is_any_taken());

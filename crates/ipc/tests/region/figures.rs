@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use howdah_ipc::figures::{RequestFigures, WorkerFigures};
+use howdah_ipc::figures::{CacheNumber, RequestFigures, UNKNOWN, WorkerFigures};
 use howdah_ipc::front::{FrontRegion, Slot};
 use howdah_ipc::request::RequestEncoder;
 use howdah_ipc::response::HeadKind;
@@ -122,6 +122,26 @@ fn the_next_worker_in_a_place_begins_without_figures() {
     assert_eq!(front.memory_of(0).0, None);
     assert_eq!(front.worker_figures()[0].request, None);
     give_back(&front, slot);
+}
+
+#[test]
+fn one_request_measures_the_caches_and_the_front_sees_the_numbers() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    assert_eq!(front.cache_numbers(), [UNKNOWN; CacheNumber::COUNT]);
+    let mut numbers = [0; CacheNumber::COUNT];
+    for (number, value) in (0..).zip(&mut numbers) {
+        *value = number * 10;
+    }
+    numbers[3] = UNKNOWN;
+    for (asks, former) in [(true, [UNKNOWN; CacheNumber::COUNT]), (false, numbers)] {
+        let slot = submit(&front, SMALL);
+        let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+        assert_eq!(job.asks_caches, asks);
+        assert_eq!(job.writer.note_caches(&numbers), former);
+        assert_eq!(front.cache_numbers(), numbers);
+        drop(job);
+        give_back(&front, slot);
+    }
 }
 
 #[test]

@@ -16,11 +16,12 @@ use std::fs::File;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
-use howdah_ipc::control::{AttachMessage, SlotCleaning};
+use howdah_ipc::control::{AttachMessage, MOST_BYTES, SlotCleaning, ToZygote};
 use howdah_ipc::front::{FrontRegion, Slot};
 use howdah_ipc::request::{DecodedRequest, RequestEncoder};
 use howdah_ipc::worker::{Attachment, Worker};
 use howdah_ipc::{Geometry, SlotPhase};
+use howdah_sys::seqpacket::SeqPacket;
 use support::driver::{Outcome, run};
 use support::process::{Children, wait_until};
 use support::{Extra, Order, Raised, Random, attach_again, give_back, serve, small_geometry};
@@ -83,6 +84,36 @@ fn clean(front: &FrontRegion, zygote: &Attachment, cleaning: SlotCleaning) {
 /// The region's memory, as a file.
 fn memory_file(attach: &AttachMessage) -> File {
     File::from(attach.descriptors[0].try_clone().unwrap())
+}
+
+#[test]
+fn a_region_with_more_descriptors_than_a_packet_takes_arrives_whole() {
+    let (front, attach) = FrontRegion::create(small_geometry(150, 2)).unwrap();
+    let (ours, theirs) = SeqPacket::pair().unwrap();
+    attach.send(&ours).unwrap();
+    drop(ours);
+    let mut arrived = AttachMessage {
+        geometry: attach.geometry,
+        descriptors: Vec::new(),
+    };
+    loop {
+        let mut packet = [0; MOST_BYTES];
+        let received = theirs.receive_now(&mut packet).unwrap();
+        if received.length == 0 {
+            break;
+        }
+        let ToZygote::Attach { geometry, total } =
+            ToZygote::decode(&packet[..received.length]).unwrap()
+        else {
+            panic!("another message");
+        };
+        assert_eq!((geometry, total), (attach.geometry, attach.descriptors.len() as u64));
+        arrived.descriptors.extend(received.descriptors);
+    }
+    let mut worker = Attachment::new(arrived).unwrap().worker(149).unwrap();
+    let slot = submit(&front, SMALL);
+    drop(worker.next(&AtomicBool::new(false)).unwrap());
+    give_back(&front, slot);
 }
 
 #[test]

@@ -6,12 +6,12 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use howdah_ipc::SlotPhase;
 use howdah_ipc::flow_control::AbortReason;
 use howdah_ipc::front::{FrontRegion, Slot};
 use howdah_ipc::layout::SlotState;
 use howdah_ipc::request::RequestEncoder;
 use howdah_ipc::worker::{ResponseAborted, Worker};
+use howdah_ipc::{Geometry, SlotPhase};
 use howdah_sys::usage;
 
 use crate::support::driver::deadline;
@@ -325,8 +325,25 @@ fn a_worker_tells_the_time_limits_that_its_script_sets() {
         assert_eq!(limit(), (1, Some(Duration::from_secs(30))));
         job.writer.grant(0);
         assert_eq!(limit(), (2, None));
+        assert_eq!(front.signs_of_life(slot.index()).shown, 0);
+        job.writer.show_life();
+        assert_eq!(front.signs_of_life(slot.index()).shown, 1);
         drop(job);
         let _ = front.release(slot);
+    }
+}
+
+#[test]
+fn a_script_learns_why_its_response_is_not_wanted() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    for (reason, is_late) in [(AbortReason::Unread, false), (AbortReason::Late, true)] {
+        let slot = submit(&front, SMALL);
+        let job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+        assert!(!job.writer.is_aborted() && !job.writer.is_late());
+        front.abort(&slot, reason);
+        assert_eq!((job.writer.is_aborted(), job.writer.is_late()), (true, is_late));
+        drop(job);
+        give_back(&front, slot);
     }
 }
 
@@ -363,6 +380,59 @@ fn a_worker_asks_while_its_request_runs() {
         assert_eq!(answers, [Some(b"1".to_vec()), Some(Vec::new())]);
         assert_eq!((too_long, last), (None, None), "nobody waits for the response");
     });
+}
+
+#[test]
+fn a_question_and_its_answer_may_fill_their_area() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let mut slot = submit(&front, SMALL);
+    let stop = AtomicBool::new(false);
+    // Half of the area, without the length of the text.
+    let most = small_geometry(1, 1).request_bytes / 2 - 4;
+    std::thread::scope(|scope| {
+        let asker = scope.spawn(|| {
+            let mut job = worker.next(&stop).unwrap().unwrap();
+            [most, most, most + 1].map(|length| job.writer.ask(&vec![b'q'; length]))
+        });
+        for length in [most, most + 1] {
+            let mut question = None;
+            wait_until("the worker asks", || {
+                question = front.question(&mut slot);
+                question.is_some()
+            });
+            let question = question.unwrap();
+            assert_eq!(question.text.len(), most);
+            front.answer(&slot, question.number, &vec![b'a'; length]);
+        }
+        let answers = asker.join().unwrap().map(|answer| answer.map(|answer| answer.len()));
+        assert_eq!(answers, [Some(most), Some(0), None], "what does not fit is not sent");
+    });
+}
+
+#[test]
+fn the_front_is_told_of_new_output_only_and_of_much_output_at_once() {
+    let (front, _attach, mut worker) = lone_worker(Geometry::for_pool(1, 1));
+    let slot = submit(&front, SMALL);
+    let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+    let is_told = || {
+        let mut told = false;
+        front.drain(0, |_| told = true);
+        told
+    };
+    job.writer.flush();
+    assert!(!is_told(), "there is no output");
+    job.writer.write(b"some").unwrap();
+    assert!(!is_told());
+    job.writer.flush();
+    assert!(is_told());
+    job.writer.flush();
+    assert!(!is_told(), "it knows");
+    job.writer.write(&vec![7; 256 * 1024 - 1]).unwrap();
+    assert!(!is_told());
+    job.writer.write(b"x").unwrap();
+    assert!(is_told());
+    drop(job);
+    give_back(&front, slot);
 }
 
 #[test]
