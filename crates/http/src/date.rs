@@ -220,6 +220,7 @@ mod tests {
         ] {
             assert_eq!(parse(text.as_bytes()), Some(784_111_777), "{text}");
         }
+        assert_eq!(parse(b"Wed Nov 16 08:49:37 1994"), Some(784_111_777 + 10 * DAY));
         assert_eq!(&format(784_111_777), b"Sun, 06 Nov 1994 08:49:37 GMT");
     }
 
@@ -257,6 +258,7 @@ mod tests {
             "Sun, 00 Nov 1994 08:49:37 GMT",
             "Sun, 31 Nov 1994 08:49:37 GMT",
             "Tue, 29 Feb 2100 08:49:37 GMT",
+            "Thu, 29 Feb 2001 08:49:37 GMT",
             "Sun, 06 Nov 1994 24:00:00 GMT",
             "Sun, 06 Nov 1994 08:60:00 GMT",
             "Sun, 06 Nov 1994 08:49:61 GMT",
@@ -264,6 +266,7 @@ mod tests {
             "Wed, 31 Dec 1969 23:59:59 GMT",
             "Sun, 06-Nov-94 08:49:37 GMT",
             "Sunday, 06-Nov-1994 08:49:37 GMT",
+            "Sunday, 06-Nov-94 08:49:37 CET",
             "Sun Nov 6 08:49:37 1994",
             "Sun Nov  6 08:49:37 1994 GMT",
         ];
@@ -277,6 +280,7 @@ mod tests {
         for (text, year) in [
             ("Thursday, 01-Jan-70 00:00:00 GMT", 0),
             ("Friday, 01-Jan-00 00:00:00 GMT", 946_684_800),
+            ("Monday, 01-Jan-01 00:00:00 GMT", 978_307_200),
         ] {
             assert_eq!(parse(text.as_bytes()), Some(year), "{text}");
         }

@@ -324,6 +324,21 @@ mod tests {
     }
 
     #[test]
+    fn an_integer_may_have_more_bytes_than_it_needs() {
+        for (bytes, expected) in [
+            (&[0xfe][..], Some(6)),
+            (&[7, 0], Some(7)),
+            (&[7, 0x80, 0], Some(7)),
+            (&[7, 0x80, 1], Some(7 + 128)),
+            (&[7, 0x80, 0x80, 0x80, 1], Some(7 + (1 << 21))),
+            (&[7, 0x80, 0x80, 0x80, 0x80, 0], None),
+            (&[7, 0x80], None),
+        ] {
+            assert_eq!(HeadReader { bytes, at: 0 }.integer(3), expected, "{bytes:?}");
+        }
+    }
+
+    #[test]
     fn the_words_are_coded() {
         for word in [PROTOCOL, WEBSOCKET] {
             assert_eq!(coded(word.plain), word.coded);

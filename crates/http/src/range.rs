@@ -327,6 +327,7 @@ mod tests {
         assert_eq!(requested(&Method::Get, &fields, 10), Ranges::One(Span { first: 1, last: 2 }));
         assert_eq!(requested(&Method::Head, &fields, 10), Ranges::One(Span { first: 1, last: 2 }));
         assert_eq!(requested(&Method::Post, &fields, 10), Ranges::Whole);
+        assert_eq!(requested(&Method::Get, &fields, 0), Ranges::Whole);
         fields.push(b"Range", b"bytes=1-2");
         assert_eq!(requested(&Method::Get, &fields, 10), Ranges::Whole);
         assert_eq!(requested(&Method::Get, &Fields::new(), 0), Ranges::Whole);

@@ -44,3 +44,15 @@ impl fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_head_is_known_where_only_the_content_is_refused() {
+        let keeps_head = |status| Refusal { status, why: "" }.keeps_head();
+        assert!(keeps_head(Status::CONTENT_TOO_LARGE) && keeps_head(Status::EXPECTATION_FAILED));
+        assert!(!keeps_head(Status::BAD_REQUEST) && !keeps_head(Status::URI_TOO_LONG));
+    }
+}

@@ -230,6 +230,23 @@ mod tests {
     }
 
     #[test]
+    fn only_a_client_that_knows_tunnels_gets_one() {
+        for (version, is_extended_connect, expected) in [
+            (Version::Http11, false, true),
+            (Version::Http10, false, false),
+            (Version::Http2, false, false),
+            (Version::Http2, true, true),
+        ] {
+            let request = Request {
+                version,
+                is_extended_connect,
+                ..Request::new()
+            };
+            assert_eq!(request.can_tunnel(), expected, "{version:?} {is_extended_connect}");
+        }
+    }
+
+    #[test]
     fn reset_keeps_the_scheme_only() {
         let mut request = Request {
             method: Method::Post,

@@ -244,6 +244,13 @@ mod tests {
         }
     }
 
+    #[test]
+    fn no_byte_beyond_ascii_is_passed_in_a_step() {
+        for byte in 0x80..=0xff {
+            assert_eq!(token_run(&[byte; 16]), 0, "{byte}");
+        }
+    }
+
     /// The steps may mark too much without a wrong result. Then the bytes that heads are made of
     /// would be looked at one by one.
     #[test]

@@ -62,7 +62,8 @@ mod tests {
 
     #[test]
     fn is_encoded_once() {
-        let shared = SharedHead::new(ResponseHead::new(Status::OK), 7);
+        let shared = SharedHead::new(ResponseHead::new(Status::NOT_FOUND), 7);
+        assert_eq!((shared.head().status, shared.length()), (Status::NOT_FOUND, 7));
         let encode = |head: &ResponseHead, length| format!("{} {length}", head.status).into_bytes();
         let first = shared.encoded(|head, length| encode(head, length).into());
         assert!(first.ends_with(b" 7"));

@@ -121,6 +121,15 @@ mod tests {
     }
 
     #[test]
+    fn texts_of_the_same_bytes_are_equal() {
+        let mut cut = ShortText::decimal(78);
+        (cut.length, cut.bytes[70]) = (1, 1);
+        assert_eq!(cut, ShortText::decimal(7));
+        assert_ne!(cut, ShortText::decimal(8));
+        assert!(ShortText::default().is_empty());
+    }
+
+    #[test]
     fn what_does_not_fit_is_cut() {
         let mut text = ShortText::new();
         text.push(&[b'a'; 70]);

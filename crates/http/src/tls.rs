@@ -245,6 +245,8 @@ mod tests {
         assert!(!told.contains("SSL_SESSION_ID"));
         assert_eq!(all(&tls, ScriptVariables::ServerName), "SSL_TLS_SNI=a.example");
         assert_eq!(tls.variable(b"SSL_SESSION_RESUMED", 0).unwrap(), "Resumed");
+        tls.cipher_bits = 256;
+        assert_eq!(tls.variable(b"SSL_CIPHER_USEKEYSIZE", 0).unwrap(), "256");
         assert_eq!(
             (tls.variable(b"HTTPS", 0).unwrap(), tls.variable(b"SSL_X", 0)),
             ("on".into(), None)
@@ -278,14 +280,18 @@ mod tests {
     #[test]
     fn certificates_have_the_days_that_they_are_valid() {
         let mut tls = tls();
-        let shown = [("SSL_CLIENT_S_DN_CN", "visitor"), ("SSL_CLIENT_CERT", "-----BEGIN")];
+        let shown = [
+            ("SSL_CLIENT_S_DN_CN", "visitor"),
+            ("SSL_CLIENT_CERT", "-----BEGIN"),
+            ("SSL_CLIENT_CERT_CHAIN_0", "-----CHAIN"),
+        ];
         tls.client = Some(Box::new(certificate("SSL_CLIENT_", &shown)));
         let end = "SSL_CLIENT_VERIFY=SUCCESS SSL_CLIENT_S_DN_CN=visitor SSL_CLIENT_V_REMAIN=9";
         let told = all(&tls, ScriptVariables::Connection);
         assert!(told.ends_with(end), "{told}");
         let mut told = Vec::new();
         tls.certificates(&mut |name, value| told.extend([name, b"=", value].concat()));
-        assert_eq!(told, b"SSL_CLIENT_CERT=-----BEGIN");
+        assert_eq!(told, b"SSL_CLIENT_CERT=-----BEGINSSL_CLIENT_CERT_CHAIN_0=-----CHAIN");
         assert_eq!(tls.variable(b"SSL_CLIENT_CERT", 0).unwrap(), "-----BEGIN");
         assert_eq!(tls.variable(b"SSL_CLIENT_S_DN_CN_0", 0).unwrap(), "visitor");
         assert_eq!(tls.variable(b"SSL_CLIENT_CERT_0", 0), None);

@@ -73,3 +73,23 @@ impl fmt::Display for Scheme {
         formatter.write_str(self.as_str())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_and_schemes_have_the_names_that_scripts_know() {
+        for (version, name, has_streams) in [
+            (Version::Http10, "HTTP/1.0", false),
+            (Version::Http11, "HTTP/1.1", false),
+            (Version::Http2, "HTTP/2.0", true),
+            (Version::Http3, "HTTP/3.0", true),
+        ] {
+            assert_eq!((version.as_str(), version.has_streams()), (name, has_streams));
+        }
+        for (scheme, name, port) in [(Scheme::Http, "http", 80), (Scheme::Https, "https", 443)] {
+            assert_eq!((scheme.as_str(), scheme.default_port()), (name, port));
+        }
+    }
+}

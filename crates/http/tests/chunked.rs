@@ -5,7 +5,14 @@ use howdah_http::{Limits, Refusal, h1::ChunkedDecoder};
 /// Decodes `input` in pieces of `piece` bytes. Returns the content, how many bytes were used, and
 /// whether the content ended.
 fn decode(input: &[u8], piece: usize, limits: &Limits) -> Result<(Vec<u8>, usize, bool), Refusal> {
-    let mut decoder = ChunkedDecoder::new(limits);
+    decode_with(&mut ChunkedDecoder::new(limits), input, piece)
+}
+
+fn decode_with(
+    decoder: &mut ChunkedDecoder,
+    input: &[u8],
+    piece: usize,
+) -> Result<(Vec<u8>, usize, bool), Refusal> {
     let (mut content, mut used) = (Vec::new(), 0);
     for piece in input.chunks(piece) {
         let mut rest = piece;
@@ -46,6 +53,27 @@ fn good_content_in_pieces_of_every_size() {
             );
         }
     }
+}
+
+#[test]
+fn trailer_fields_are_kept_where_they_are_wanted() {
+    let (chunks, trailers) = ("1\r\nx\r\n0\r\n", "A: b\r\nChecksum: c \r\n\r\n");
+    for piece in 1..=trailers.len() {
+        let mut decoder = ChunkedDecoder::new(&Limits::default());
+        decoder.keep_trailers();
+        assert!(!decoder.is_in_trailers());
+        decode_with(&mut decoder, chunks.as_bytes(), piece).unwrap();
+        assert!(decoder.is_in_trailers());
+        decode_with(&mut decoder, trailers.as_bytes(), piece).unwrap();
+        assert!(!decoder.is_in_trailers());
+        let fields = decoder.take_trailers().unwrap();
+        assert!(fields.iter().eq([(&b"A"[..], &b"b"[..]), (b"Checksum", b"c")]), "{fields:?}");
+        assert_eq!(decoder.take_trailers(), None);
+    }
+    let mut decoder = ChunkedDecoder::new(&Limits::default());
+    decoder.keep_trailers();
+    decode_with(&mut decoder, b"0\r\n\r\n", 9).unwrap();
+    assert_eq!(decoder.take_trailers(), None, "there are none");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use howdah_http::{
     Method, ResponseHead, Status, Version,
     h1::{
         CONTINUE, Framing, HopFields, complete_kept_head, encode_chunk_size, encode_head,
-        encode_kept_head,
+        encode_kept_head, encode_switch,
     },
 };
 
@@ -129,6 +129,15 @@ fn interim_responses() {
     let expected = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n";
     assert_eq!(encode(Version::Http11, &early, Framing::None, false), expected);
     assert_eq!(encode(Version::Http11, &head(100, &[]), Framing::None, true).as_bytes(), CONTINUE);
+}
+
+#[test]
+fn a_switch_names_its_protocol() {
+    let mut out = Vec::new();
+    encode_switch(&mut out, &head(101, &[("Sec-WebSocket-Accept", "x")]), b"websocket");
+    let expected = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\
+        Connection: Upgrade\r\nSec-WebSocket-Accept: x\r\n\r\n";
+    assert_eq!(String::from_utf8(out).unwrap(), expected);
 }
 
 #[test]

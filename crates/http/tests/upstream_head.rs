@@ -206,6 +206,10 @@ fn fields_of_the_connection_end_here_and_the_framing_is_known_before() {
         let found = lines(&parsed).replace("CONTENT-LENGTH", "Content-Length");
         assert_eq!((parsed.framing, found.as_str()), (framing, expected), "{fields:?}");
     }
+    // The length that GET would have got.
+    let head = "HTTP/1.1 200 OK\r\nConnection: Content-Length\r\nContent-Length: 7\r\n\r\n";
+    let parsed = parse(head, &Method::Head, &Limits::default()).unwrap().unwrap();
+    assert_eq!((parsed.framing, lines(&parsed).as_str()), (Framing::None, "Content-Length=7"));
 }
 
 #[test]
@@ -259,5 +263,9 @@ fn limits() {
     let endless = "HTTP/1.1 200".to_owned() + &" ".repeat(11);
     let refused = parse(&endless, &Method::Get, &limits).expect_err("over the limit");
     assert!(refused.why.contains("status line over"), "{refused}");
+    for (length, is_refused) in [(48, false), (49, true)] {
+        let endless = format!("HTTP/1.1 200\r\nX: {}", "v".repeat(length));
+        assert_eq!(parse(&endless, &Method::Get, &limits).is_err(), is_refused, "{length}");
+    }
     assert_eq!(parse("HTTP/1.1 200", &Method::Get, &limits), Ok(None));
 }

@@ -318,6 +318,12 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_is_told_by_the_key_that_changes_it() {
+        let keys = [ExceededLimit::Resets, ExceededLimit::EmptyFrames].map(ExceededLimit::key);
+        assert_eq!(keys, ["resets", "empty_frames"]);
+    }
+
+    #[test]
     fn each_kind_has_its_own_limit_however_the_bytes_come() {
         let rows = [
             (frame(RST_STREAM, 0, 4), Some(ExceededLimit::Resets)),

@@ -212,6 +212,7 @@ mod tests {
             with_flags(HEADERS, 4),
             with_flags(DATA, 0),
             with_flags(DATA, END_STREAM),
+            with_flags(DATA, END_STREAM | 8),
             with_flags(HEADERS, 4 | END_STREAM),
             // An answer to SETTINGS, and to PING.
             with_flags(4, 1),
@@ -221,7 +222,7 @@ mod tests {
         for step in [1, 5, usize::MAX] {
             let mut meter = RefusalMeter::default();
             frames.concat().chunks(step).for_each(|part| meter.read(part));
-            assert_eq!((meter.take_ended(), meter.take_ended()), (3, 0), "{step}");
+            assert_eq!((meter.take_ended(), meter.take_ended()), (4, 0), "{step}");
         }
     }
 
@@ -255,6 +256,8 @@ mod tests {
             meter.read(&frame(HEADERS, stream, b"head"));
             assert_eq!(meter.take(), Refusals { streams: 0, answered: 1 }, "{stream}");
         }
+        meter.read(&frame(HEADERS, 3, b"trailers"));
+        assert_eq!(meter.take(), Refusals::default(), "it is counted once");
         meter.take_request(u32::from(u8::MAX));
         assert!(meter.passed.len() <= MOST_PASSED);
         meter.take_request(u32::MAX >> 1);

@@ -165,6 +165,7 @@ mod tests {
             ("accept-language", "de"),
             ("cookie", "a=1"),
             ("x-y", ""),
+            ("cookie", ""),
             ("cookie", "b=2"),
             ("te", "trailers"),
         ];
@@ -185,6 +186,33 @@ mod tests {
                 "Cookie: a=1; b=2"
             ]
         );
+    }
+
+    #[test]
+    fn a_connection_with_tls_takes_requests_for_https_and_for_the_whole_server() {
+        let mut request = Request { scheme: Scheme::Https, ..Request::new() };
+        let options = PseudoFields {
+            method: b"OPTIONS",
+            scheme: Some(b"https"),
+            path: Some(b"*"),
+            ..GET
+        };
+        let fields = std::iter::empty();
+        let read =
+            read_request(Version::Http2, &options, fields, true, &Limits::default(), &mut request);
+        assert_eq!((read, &request.target[..]), (Ok(false), &b"*"[..]));
+    }
+
+    #[test]
+    fn a_refused_request_has_fields_where_only_its_expectation_is_refused() {
+        for (name, status, count) in [("expect", 417, 3), ("a b", 400, 0)] {
+            let mut request = Request::new();
+            let fields = [(&b"accept"[..], &b"*/*"[..]), (name.as_bytes(), b"x")].into_iter();
+            let limits = Limits::default();
+            let read = read_request(Version::Http2, &GET, fields, true, &limits, &mut request);
+            assert_eq!(read.map_err(|refusal| refusal.status.code()), Err(status), "{name}");
+            assert_eq!(request.fields.len(), count, "{name}");
+        }
     }
 
     #[test]

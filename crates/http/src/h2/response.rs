@@ -103,6 +103,7 @@ mod tests {
             ("SET-COOKIE", "a=1"),
             ("Connection", "close"),
             ("X-Split", "a\r\nb: c"),
+            ("bad name", "x"),
             ("Digest", "x"),
         ] {
             trailers.push(name.as_bytes(), value.as_bytes());

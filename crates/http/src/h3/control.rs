@@ -134,16 +134,22 @@ mod tests {
     #[test]
     fn updates_are_found_among_other_frames_however_they_come() {
         let long = update(&[&[0][..], &[b' '; MOST_UPDATE]].concat());
+        let longest = update(&[&b"\x10u=2"[..], &[b' '; MOST_UPDATE - 4]].concat());
         let sent = [
             &[0, 4, 2, 0x33, 0][..],
             &update(b"\x08u=1"),
             &[0x21, 0],
             &long,
+            &longest,
             &update(b"\x40\x0cu=7, i"),
             &update(b"\x00"),
         ];
         for step in [1, 3, usize::MAX] {
-            assert_eq!(read(&sent.concat(), step), Ok(vec![(2, 1), (3, 7), (0, 3)]), "{step}");
+            assert_eq!(
+                read(&sent.concat(), step),
+                Ok(vec![(2, 1), (4, 2), (3, 7), (0, 3)]),
+                "{step}"
+            );
         }
     }
 

@@ -75,3 +75,18 @@ fn transfer_encodings() {
     }
     all_refused(&[("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 400, "in HTTP/1.0")]);
 }
+
+#[test]
+fn a_client_of_http_1_0_that_names_no_host_has_none() {
+    let (_, request) = complete(b"GET / HTTP/1.0\r\n\r\n");
+    assert!(request.fields.is_empty() && request.authority.is_empty(), "{request:?}");
+}
+
+#[test]
+fn fields_whose_names_are_only_as_long_have_no_meaning_for_the_framing() {
+    let head = b"GET / HTTP/1.1\r\nHost: h\r\nHunt: x\r\nExpert: x\r\nCondiction: close\r\n\
+        Content-Weight: x\r\nTransfer-Endowing: x\r\n\r\n";
+    let (parsed, request) = complete(head);
+    assert_eq!((parsed.persistent, parsed.expect_continue), (true, false));
+    assert_eq!((request.host(), request.content), (&b"h"[..], Content::None));
+}
