@@ -124,6 +124,7 @@ mod tests {
     #[test]
     fn keys_become_directives_before_the_rules() {
         assert_eq!(of(""), None);
+        assert_eq!(of("rules = \"\"").unwrap().text, "");
         let rules = of("rules = \"Options -Indexes\"\nlisting = true\ncharset = \"utf-8\"\n\
                 error_pages = { 404 = \"/404.html\", 500 = \"/500.html\" }")
         .unwrap();

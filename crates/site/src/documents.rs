@@ -107,3 +107,65 @@ pub trait SiteHost: DirectiveHost {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use howdah_config::Symlinks;
+
+    /// A host that knows some documents, and a disk that has a large file everywhere.
+    struct Documents;
+
+    const LARGE: u64 = 1000;
+
+    fn probe(kind: ProbeKind, size: u64) -> Option<Probe> {
+        Some(Probe { kind, size, modified: 0, mode: 0o644 })
+    }
+
+    impl DirectiveHost for Documents {
+        fn probe(&mut self, _path: &[u8]) -> Option<Probe> {
+            probe(ProbeKind::File, LARGE)
+        }
+    }
+
+    impl SiteHost for Documents {
+        fn kind(&mut self, _path: &DocumentPath) -> PathKind {
+            PathKind::Missing
+        }
+
+        fn probe_document(&mut self, path: &DocumentPath) -> Option<Option<Probe>> {
+            match path.relative() {
+                b"a.txt" => Some(probe(ProbeKind::File, 1)),
+                b"folder" => Some(probe(ProbeKind::Directory, 2)),
+                b"link" => None,
+                _ => Some(None),
+            }
+        }
+    }
+
+    #[test]
+    fn an_absolute_path_is_known_below_the_root_and_asked_for_elsewhere() {
+        let rows = [
+            ("/srv/a.txt", Some(1)),
+            ("/srv/a.txt/", None),
+            ("/srv/folder", Some(2)),
+            ("/srv/folder/", Some(2)),
+            ("/srv/none", None),
+            ("/srv/link", Some(LARGE)),
+            ("/srv/../a.txt", Some(LARGE)),
+            ("/etc/passwd", Some(LARGE)),
+        ];
+        for (absolute, expected) in rows {
+            let mut below = DocumentPath::at_root(Vec::new(), Symlinks::Owner, 0, |bytes| {
+                bytes.extend_from_slice(b"/srv");
+            });
+            let found = Documents.probe_absolute(&mut below, absolute.as_bytes());
+            assert_eq!(found.map(|probe| probe.size), expected, "{absolute}");
+        }
+    }
+
+    #[test]
+    fn a_host_that_says_nothing_of_them_has_no_epoch_and_no_media_types() {
+        assert_eq!((Documents.epoch(), Documents::media_type(b"html")), (None, None));
+    }
+}

@@ -102,7 +102,8 @@ mod tests {
     #[test]
     fn only_strict_names_become_paths() {
         let long_label = "a".repeat(64);
-        let long_name = ["abcdefgh"; 29].join(".");
+        let long_name = "a.".repeat(126) + "aa";
+        let longest_name = "a.".repeat(126) + "a";
         let rows = [
             ("example.org", true),
             ("xn--bcher-kva.example", true),
@@ -125,6 +126,7 @@ mod tests {
             ("[::1]", false),
             (&long_label, false),
             (&long_name, false),
+            (&longest_name, true),
         ];
         for (host, expected) in rows {
             let found =

@@ -185,6 +185,16 @@ mod tests {
     }
 
     #[test]
+    fn a_lane_that_was_found_has_a_name() {
+        let text = "[[site]]\nroot = \"/srv\"\n[site.php]\n\
+             lane = [{ name = \"a\", path = \"/a\" }, { name = \"b\", path = \"/b\" }]\n";
+        let sites = Sites::compile(&Config::parse(text, "test.toml").unwrap());
+        let site = sites.iter().next().unwrap();
+        let names = [0, 1, 2, 3].map(|lane| site.lane_name(lane));
+        assert_eq!(names, [None, Some("a"), Some("b"), None]);
+    }
+
+    #[test]
     fn the_root_is_a_path_and_a_site_may_have_no_lane() {
         assert_eq!(lane("{ name = 'a', path = '/' }", "/", &[]), 1);
         assert_eq!(lane("{ name = 'a', path = '/x/' }", "/x/", &[]), 1);
@@ -205,12 +215,15 @@ mod tests {
 
     #[test]
     fn parameters_agents_and_addresses() {
-        let search = "{ name = 'a', parameter = ['s', 'page=5*'] }";
+        let search = "{ name = 'a', parameter = ['s', 'page=5*', 'q=a b'] }";
         for (target, number) in [
             ("/?s=word", 1),
             ("/?x=1&%73=", 1),
             ("/?page=55", 1),
             ("/?page=4", 0),
+            ("/?q=a+b", 1),
+            ("/?q=a%20b", 1),
+            ("/?q=a%2Bb", 0),
             ("/?ss=1", 0),
             ("/", 0),
         ] {

@@ -124,6 +124,7 @@ fn sites_on_which_directives_mean_the_same_have_one_scope() {
 #[test]
 fn sites_that_allow_other_directives_share_none() {
     let lines = [
+        "rules = \"DirectoryIndex c\"",
         "",
         "allow_override = [\"FileInfo\"]",
         "allow_override = [\"Limit\"]",
@@ -140,9 +141,37 @@ fn sites_that_allow_other_directives_share_none() {
         .collect();
     let sites = Sites::compile(&Config::parse(&text, "test.toml").unwrap());
     let scopes: Vec<u32> = sites.iter().map(Site::scope).collect();
-    assert_eq!(scopes, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(scopes, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     let reads: Vec<bool> = sites.iter().map(Site::reads_htaccess).collect();
-    assert_eq!(reads, [true, true, true, false, true, true, true, true, true]);
+    assert_eq!(reads, [true, true, true, true, false, true, true, true, true, true]);
+}
+
+#[test]
+fn directives_are_compiled_as_their_site_says() {
+    let text = "[[site]]\nname = \"a\"\nroot = \"/srv/a\"\nrules = \"DirectoryIndex x\"\n\
+         charset = \"utf-8\"\nmodules = \"brotli\"\nallow_override_list = \"Redirect\"\n\
+         upstreams = [\"http://127.0.0.1:3000\"]\n\
+         [[site]]\nname = \"b\"\nhosts = \"b\"\nroot = \"/srv/b\"\ncharset = \"utf-8\"\n";
+    let sites = Sites::compile(&Config::parse(text, "test.toml").unwrap());
+    let [a, b] = [0, 1].map(|number| sites.iter().nth(number).unwrap());
+    let (written, of_written) = a.written_rules(b"/srv/a/").unwrap();
+    let (all, of_all) = a.rules(b"/srv/a/").unwrap();
+    assert_eq!(written, "DirectoryIndex x");
+    assert_eq!(all, "AddDefaultCharset utf-8\nDirectoryIndex x");
+    assert_eq!((of_written.keys.len(), of_all.keys.len()), (0, 1));
+    let of_file = a.htaccess_context(b"/srv/a/");
+    assert_eq!(of_file.override_list, ["Redirect".into()]);
+    for (context, file) in [
+        (of_written, "rules of site a"),
+        (of_all, "rules of site a"),
+        (of_file, "/srv/a/.htaccess"),
+    ] {
+        assert_eq!((&*context.file, &*context.folder), (file, &b"/srv/a/"[..]));
+        assert_eq!(context.modules, ["brotli".into()]);
+        assert_eq!(context.upstreams, Some(vec!["http://127.0.0.1:3000".into()]));
+    }
+    assert_eq!(&*b.rules(b"/srv/b/").unwrap().1.file, "keys of site b");
+    assert!(b.written_rules(b"/srv/b/").is_none());
 }
 
 #[test]
