@@ -13,6 +13,7 @@
 //! counted_limits  those that are counted when a client meets one
 //! shared       the state that the streams of a connection share
 //! outbox       content that the crate holds, and whose turn it is
+//! spare_buffers  memory that the connections of a thread share
 //! ```
 //! All of them run on the connection's thread. Content is taken from its source only while the
 //! client's windows and the transport take it: what a connection holds is bounded by constants of
@@ -25,6 +26,7 @@ mod outbox;
 mod settings;
 mod shared;
 mod sink;
+mod spare_buffers;
 mod stream;
 mod tasks;
 mod turn_waker;

@@ -11,6 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Buf;
 
+use super::spare_buffers::{CHUNKS, SpareBuffers};
 use crate::streams::SinkPlace;
 
 /// Bytes of content that a sink hands over at a time: a frame as every client takes it.
@@ -20,11 +21,6 @@ const MOST: usize = 4 * CHUNK;
 /// Bytes of content, beside [`MOST`], that the crate may hold for closed windows. Beyond it all
 /// sinks of the connection wait until a window opens, or `send_timeout` is over.
 const MOST_ASIDE: usize = 16 * MOST;
-/// Buffers that are kept for the next chunks: as many as short responses that are sent together
-/// may take, or some for long ones.
-const SPARE: usize = 64;
-/// Bytes of memory that the kept buffers have together.
-const SPARE_BYTES: usize = 4 * CHUNK;
 
 /// The outbox of one connection.
 #[derive(Debug, Default)]
@@ -35,9 +31,6 @@ pub(super) struct H2Outbox {
     aside: Cell<usize>,
     /// The number of times that content was set aside. Chunks of an earlier time are aside.
     round: Cell<u64>,
-    spare: RefCell<Vec<Vec<u8>>>,
-    /// Bytes of memory of `spare`.
-    spare_bytes: Cell<usize>,
     /// Sinks that have content and a window, and wait for their turn.
     waiting: RefCell<Vec<WaitingSink>>,
     /// Turns so far.
@@ -146,28 +139,15 @@ impl H2Outbox {
     }
 
     /// Returns a buffer of `length` bytes for a chunk.
-    pub(super) fn buffer(&self, length: usize) -> Vec<u8> {
-        let mut buffer = self.empty_buffer();
+    pub(super) fn buffer(length: usize) -> Vec<u8> {
+        let mut buffer = H2Outbox::empty_buffer();
         buffer.resize(length, 0);
         buffer
     }
 
     /// Returns an empty buffer for a chunk, which may have some memory.
-    pub(super) fn empty_buffer(&self) -> Vec<u8> {
-        let mut buffer = self.spare.borrow_mut().pop().unwrap_or_default();
-        self.spare_bytes.set(self.spare_bytes.get() - buffer.capacity());
-        buffer.clear();
-        buffer
-    }
-
-    /// Keeps the memory of a chunk for the next ones, if there is room.
-    fn keep_buffer(&self, buffer: Vec<u8>) {
-        let mut spare = self.spare.borrow_mut();
-        let bytes = self.spare_bytes.get() + buffer.capacity();
-        if spare.len() < SPARE && bytes <= SPARE_BYTES && buffer.capacity() > 0 {
-            self.spare_bytes.set(bytes);
-            spare.push(buffer);
-        }
+    pub(super) fn empty_buffer() -> Vec<u8> {
+        CHUNKS.with_borrow_mut(SpareBuffers::take)
     }
 
     /// Makes a chunk of `bytes`, which the crate holds from now on, for a stream with these chunks.
@@ -208,8 +188,6 @@ impl H2Outbox {
 
     /// Releases the memory of an idle connection.
     pub(super) fn release(&self) {
-        *self.spare.borrow_mut() = Vec::new();
-        self.spare_bytes.set(0);
         *self.waiting.borrow_mut() = Vec::new();
     }
 }
@@ -238,7 +216,9 @@ impl Drop for OutboxChunk {
         };
         place.set(place.get() - self.bytes.len());
         outbox.moved.set(outbox.moved.get() + 1);
-        outbox.keep_buffer(std::mem::take(&mut self.bytes));
+        let bytes = std::mem::take(&mut self.bytes);
+        // The thread may end.
+        let _ = CHUNKS.try_with(|spare| spare.borrow_mut().keep(bytes));
         outbox.call_next();
         self.stream.count.set(self.stream.count.get() - 1);
         if self.stream.count.get() == 0
@@ -321,29 +301,6 @@ mod tests {
         outbox.set_aside(|bytes| bytes < MOST);
         assert!(outbox.poll_turn(&mut other, &mut context).is_pending(), "the client's account");
         drop(last);
-    }
-
-    #[test]
-    fn the_memory_of_chunks_is_kept_up_to_a_limit() {
-        let outbox = Rc::new(H2Outbox::default());
-        let kept = || -> (usize, usize) {
-            let spare = outbox.spare.borrow();
-            assert_eq!(spare.iter().map(Vec::capacity).sum::<usize>(), outbox.spare_bytes.get());
-            (spare.len(), outbox.spare_bytes.get())
-        };
-        let drop_chunks = |count, length| {
-            let chunks = (0..count).map(|_| chunk(&outbox, length));
-            drop(chunks.collect::<Vec<_>>());
-        };
-        drop_chunks(SPARE + 1, 20);
-        assert_eq!(kept(), (SPARE, SPARE * 20));
-        assert_eq!(outbox.buffer(10), [0; 10]);
-        assert_eq!(kept(), (SPARE - 1, (SPARE - 1) * 20));
-        outbox.release();
-        assert_eq!(kept(), (0, 0));
-        drop_chunks(SPARE, CHUNK);
-        assert_eq!(kept(), (SPARE_BYTES / CHUNK, SPARE_BYTES));
-        assert!(outbox.empty_buffer().is_empty());
     }
 
     #[test]

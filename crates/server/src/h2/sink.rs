@@ -144,7 +144,7 @@ impl body::Sink for H2Sink<'_> {
         if stream.capacity() < content.len() {
             return false;
         }
-        let mut bytes = self.outbox.empty_buffer();
+        let mut bytes = H2Outbox::empty_buffer();
         bytes.extend_from_slice(content);
         // A stream that is broken is found so at its end.
         self.hand_over(bytes, true).is_ok()
@@ -166,7 +166,7 @@ impl body::Sink for H2Sink<'_> {
         }
         let wanted = usize::try_from(all).map_or(CHUNK, |all| all.min(CHUNK));
         let room = ready!(self.poll_window(wanted, context))?;
-        let mut bytes = self.outbox.buffer(room);
+        let mut bytes = H2Outbox::buffer(room);
         let count = piece.read(&mut bytes).map_err(SendError::of_reading)?;
         bytes.truncate(count);
         self.pace.take(count);

@@ -14,6 +14,7 @@ use howdah_http::h2::{ExceededLimit, FrameLimits, FrameMeter, RefusalMeter, Refu
 use howdah_http::priority::PriorityUpdate;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::spare_buffers::{FRAMES, SpareBuffers};
 use crate::net::{ConnectionError, ContentPiece, SendError, TimedTransport, Transport};
 
 /// Bytes of frames that wait for the transport before further ones wait in the crate.
@@ -165,7 +166,8 @@ impl<T: Transport> H2Wire<T> {
     /// Releases the memory of an idle connection.
     pub(super) fn release(&mut self) {
         debug_assert!(self.is_drained());
-        self.output = Vec::new();
+        let output = std::mem::take(&mut self.output);
+        FRAMES.with_borrow_mut(|spare| spare.keep(output));
         self.taken = 0;
     }
 
@@ -285,6 +287,9 @@ impl<T: Transport> AsyncWrite for H2WireEnd<T> {
         let mut wire = self.0.borrow_mut();
         let count = parts.iter().map(|part| part.len()).sum();
         ready!(wire.poll_room(count, context)).map_err(broken)?;
+        if wire.output.capacity() == 0 {
+            wire.output = FRAMES.with_borrow_mut(SpareBuffers::take);
+        }
         for part in parts {
             wire.refusals.read(part);
             wire.output.extend_from_slice(part);
