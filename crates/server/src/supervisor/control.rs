@@ -9,7 +9,6 @@
 mod command;
 mod request;
 
-use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -21,7 +20,7 @@ use howdah_sys::credentials::{group_number, own_user};
 use howdah_sys::socket::peer_user;
 
 pub(crate) use self::command::{ControlCommand, ask};
-use super::unix_socket;
+use super::unix_socket::{self, SocketFile};
 
 /// Maximum number of clients at a time. Further clients wait in the listen queue.
 const MOST_CLIENTS: usize = 32;
@@ -35,6 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) struct ControlSocket {
     pub(super) path: PathBuf,
     pub(super) listener: UnixListener,
+    file: Option<SocketFile>,
     clients: Vec<ControlClient>,
     next_id: u64,
 }
@@ -72,19 +72,24 @@ impl ControlSocket {
                 path.display()
             ),
         };
-        let listener = unix_socket::bind(path).map_err(told)?;
-        ControlSocket::of(path.to_owned(), listener).map_err(told)
+        let (listener, file) = unix_socket::bind(path).map_err(told)?;
+        ControlSocket::of(path.to_owned(), listener, Some(file)).map_err(told)
     }
 
-    /// Uses a socket that is already bound.
+    /// Uses a socket that is already bound. `file`: what is removed at its end.
     ///
     /// # Errors
     /// The socket cannot be set to non-blocking.
-    pub(super) fn of(path: PathBuf, listener: UnixListener) -> io::Result<ControlSocket> {
+    pub(super) fn of(
+        path: PathBuf,
+        listener: UnixListener,
+        file: Option<SocketFile>,
+    ) -> io::Result<ControlSocket> {
         unix_socket::prepare(&listener)?;
         Ok(ControlSocket {
             path,
             listener,
+            file,
             clients: Vec::new(),
             next_id: 1,
         })
@@ -111,10 +116,15 @@ impl ControlSocket {
     /// it has the same path.
     pub(super) fn succeed(&mut self, former: ControlSocket) {
         self.next_id = former.next_id;
-        self.clients = former.clients;
         if former.path != self.path {
-            let _ = fs::remove_file(&former.path);
+            former.remove();
         }
+        self.clients = former.clients;
+    }
+
+    /// Removes the file of the socket.
+    pub(super) fn remove(&self) {
+        self.file.iter().for_each(SocketFile::remove);
     }
 
     /// Accepts the clients that have connected.
@@ -346,6 +356,8 @@ impl AsFd for ControlSocket {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn place(name: &str) -> PathBuf {
@@ -415,6 +427,22 @@ mod tests {
         assert!(ControlSocket::bind(&path).unwrap_err().contains("the file is not a socket"));
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
         fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_former_socket_is_removed_where_it_was_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["run", "other"] {
+            fs::create_dir(at(name)).unwrap();
+        }
+        let former = ControlSocket::bind(&at("run/control")).unwrap();
+        fs::write(at("other/control"), "precious").unwrap();
+        fs::rename(at("run"), at("former")).unwrap();
+        std::os::unix::fs::symlink("other", at("run")).unwrap();
+        ControlSocket::bind(&at("next")).unwrap().succeed(former);
+        assert!(at("other/control").exists(), "the file of another folder is removed");
+        assert!(!at("former/control").exists());
     }
 
     #[test]

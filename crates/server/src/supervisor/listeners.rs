@@ -13,6 +13,7 @@ use howdah_config::{Config, ListenAddress, ListenerSettings};
 use howdah_sys::credentials::Identity;
 use howdah_sys::listen;
 
+use super::unix_socket::SocketFile;
 use crate::net::{self, ListenerSocket};
 use crate::status::MissingListener;
 
@@ -37,7 +38,7 @@ pub(super) struct BoundListener {
 #[derive(Debug)]
 pub(super) struct BoundSocket {
     socket: OwnedFd,
-    file: Option<unix::SocketFile>,
+    file: Option<SocketFile>,
 }
 
 impl BoundSocket {
@@ -48,7 +49,7 @@ impl BoundSocket {
 
 impl Drop for BoundSocket {
     fn drop(&mut self) {
-        self.file.iter().for_each(unix::SocketFile::remove);
+        self.file.iter().for_each(SocketFile::remove);
     }
 }
 
@@ -67,18 +68,19 @@ impl BoundListener {
         })
     }
 
-    /// Uses a Unix socket that is already listening at `path`.
-    pub(super) fn unix(path: &Path, socket: UnixListener) -> BoundListener {
+    /// Uses a Unix socket that is already listening at `path`. `file`: what is removed at its end.
+    pub(super) fn unix(
+        path: &Path,
+        socket: UnixListener,
+        file: Option<SocketFile>,
+    ) -> BoundListener {
         let address = ListenAddress::Unix(path.to_owned());
         BoundListener {
             configured: address.clone(),
             actual: address,
             number: 0,
             is_encrypted: false,
-            socket: Rc::new(BoundSocket {
-                socket: socket.into(),
-                file: unix::SocketFile::at(path),
-            }),
+            socket: Rc::new(BoundSocket { socket: socket.into(), file }),
         }
     }
 
@@ -247,7 +249,7 @@ fn bind(
         ListenAddress::Unix(path) => {
             let bound = unix::bind(path, wanted.key);
             bound
-                .map(|socket| BoundListener::unix(path, socket))
+                .map(|(socket, file)| BoundListener::unix(path, socket, Some(file)))
                 .map_err(UnboundReason::For)
         }
     }
@@ -319,6 +321,9 @@ fn refusal(address: SocketAddr, error: &io::Error, key: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     fn any_port() -> ListenerSettings {
@@ -386,10 +391,40 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| ListenerSettings::new(ListenAddress::Unix(folder.path().join(name)));
         let first = all(&[at("kept")], &[]).unwrap();
-        std::fs::write(folder.path().join("file"), "").unwrap();
+        fs::write(folder.path().join("file"), "").unwrap();
         let refused = all(&[at("kept"), at("new"), at("file")], &first).unwrap_err();
         assert!(refused.contains("is not a socket"), "{refused}");
         assert!(folder.path().join("kept").exists() && !folder.path().join("new").exists());
         assert!(folder.path().join("file").exists());
+    }
+
+    #[test]
+    fn the_end_of_a_listener_removes_nothing_where_a_link_leads_by_then() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["run", "other"] {
+            fs::create_dir(at(name)).unwrap();
+        }
+        let wanted = [ListenerSettings::new(ListenAddress::Unix(at("run/web.sock")))];
+        let listeners = all(&wanted, &[]).unwrap();
+        // The same file has the name in both folders: its identity does not tell them apart.
+        fs::hard_link(at("run/web.sock"), at("other/web.sock")).unwrap();
+        fs::rename(at("run"), at("former")).unwrap();
+        symlink("other", at("run")).unwrap();
+        drop(listeners);
+        assert!(at("other/web.sock").exists(), "the file of another folder is removed");
+        assert!(!at("former/web.sock").exists());
+    }
+
+    #[test]
+    fn another_file_in_the_place_of_a_socket_is_not_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("web.sock");
+        let wanted = [ListenerSettings::new(ListenAddress::Unix(path.clone()))];
+        let listeners = all(&wanted, &[]).unwrap();
+        fs::remove_file(&path).unwrap();
+        let _other = UnixListener::bind(&path).unwrap();
+        drop(listeners);
+        assert!(path.exists());
     }
 }

@@ -37,6 +37,7 @@ use super::service_manager::ServiceManager;
 use super::sockets::{MissingListeners, Sockets};
 use super::state;
 use super::takeover::Inheritance;
+use super::unix_socket::SocketFile;
 use crate::log::{ErrorLog, Level, LogTarget, SiteLogs};
 use crate::observe::Ledger;
 use crate::tls::{TICKET_LIFETIME, TicketKeys};
@@ -252,17 +253,20 @@ impl Supervisor {
             self.sockets.listeners.push(BoundListener::tcp(configured, socket)?);
         }
         for (socket, path) in sockets {
-            self.sockets.listeners.push(BoundListener::unix(&path, socket));
+            let file = SocketFile::at(&path);
+            self.sockets.listeners.push(BoundListener::unix(&path, socket, file));
         }
         self.sockets.datagrams = Datagrams::inherit(datagrams)?;
         for (socket, configured) in admin_listeners {
             self.sockets.admin.push(BoundListener::tcp(configured, socket)?);
         }
         for (socket, path) in admin_sockets {
-            self.sockets.admin.push(BoundListener::unix(&path, socket));
+            let file = SocketFile::at(&path);
+            self.sockets.admin.push(BoundListener::unix(&path, socket, file));
         }
         if let Some((listener, path)) = control {
-            self.control = Some(ControlSocket::of(path, listener)?);
+            let file = SocketFile::at(&path);
+            self.control = Some(ControlSocket::of(path, listener, file)?);
         }
         for inherited in generations {
             self.generations.push(inherited.into_generation(&self.environment)?);
@@ -308,8 +312,10 @@ impl Supervisor {
         if let Some(groups) = self.environment.control_groups() {
             groups.remove();
         }
-        let control = self.control.take().map(|control| control.path);
-        for file in control.into_iter().chain(self.pid_file.take()) {
+        if let Some(control) = self.control.take() {
+            control.remove();
+        }
+        if let Some(file) = self.pid_file.take() {
             let _ = fs::remove_file(file);
         }
         if let Some(state) = &self.environment.state

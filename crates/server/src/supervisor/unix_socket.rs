@@ -10,7 +10,7 @@ use std::io::{
     ErrorKind::{ConnectionRefused, NotFound},
 };
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
@@ -26,7 +26,7 @@ use crate::operator_path::{self, PathInFolder};
 /// # Errors
 /// `AddrInUse` if a program listens there; another kind of file is there; a link leads to another's
 /// place, see [`operator_path::resolved`]; or the error of `bind(2)`.
-pub(super) fn bind(path: &Path) -> io::Result<UnixListener> {
+pub(super) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     let place = PathInFolder::unfollowed(path)?;
     let file = place.in_process();
     if is_taken(&file) {
@@ -45,14 +45,60 @@ pub(super) fn bind(path: &Path) -> io::Result<UnixListener> {
     let listener = bound?;
     prepare(&listener)?;
     // A folder that was exchanged meanwhile has no socket that listens.
-    match is_taken(&file) {
-        true => {
+    let is_there = is_taken(&file);
+    match SocketFile::in_place(place).filter(|_| is_there) {
+        Some(file) => {
             // The connection that has asked is no client: it sends nothing.
             let _ = listener.accept();
-            Ok(listener)
+            Ok((listener, file))
         }
-        false => Err(io::Error::other("a folder on its way was exchanged meanwhile")),
+        None => Err(io::Error::other("a folder on its way was exchanged meanwhile")),
     }
+}
+
+/// The file of a socket that this process listens on.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    /// The folder is kept open: by the time of the removal the path may lead to another one, where
+    /// this process has rights that the owner of a folder on the way does not have.
+    place: PathInFolder,
+    /// Device and inode: another socket may take the name.
+    identity: (u64, u64),
+    /// A child that ends must not remove the file.
+    process: u32,
+}
+
+impl SocketFile {
+    /// The file of a socket that was bound at `path` by a former program. `None` if there is no
+    /// socket, or a link leads to another's place.
+    pub(super) fn at(path: &Path) -> Option<SocketFile> {
+        SocketFile::in_place(PathInFolder::unfollowed(path).ok()?)
+    }
+
+    fn in_place(place: PathInFolder) -> Option<SocketFile> {
+        let identity = identity(&place.in_process())?;
+        Some(SocketFile {
+            place,
+            identity,
+            process: std::process::id(),
+        })
+    }
+
+    /// Removes the file from the folder that it was made in, unless another socket has taken its
+    /// place.
+    pub(super) fn remove(&self) {
+        let file = self.place.in_process();
+        if self.process == std::process::id() && identity(&file) == Some(self.identity) {
+            // A file that cannot be removed is replaced at the next start.
+            let _ = fs::remove_file(file);
+        }
+    }
+}
+
+/// Returns device and inode of the socket at `path`; `None` if there is none.
+pub(super) fn identity(path: &Path) -> Option<(u64, u64)> {
+    let found = fs::symlink_metadata(path).ok()?;
+    found.file_type().is_socket().then(|| (found.dev(), found.ino()))
 }
 
 /// Sets the listener to non-blocking, and has it refuse descriptors from its clients.
@@ -109,7 +155,7 @@ pub(super) fn not_a_socket() -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{MetadataExt, symlink};
+    use std::os::unix::fs::symlink;
     use std::os::unix::net::UnixStream;
 
     use super::*;
@@ -131,7 +177,7 @@ mod tests {
     #[test]
     fn nobody_has_connected_to_a_socket_that_was_just_made() {
         let folder = tempfile::tempdir().unwrap();
-        let listener = bind(&folder.path().join("socket")).unwrap();
+        let (listener, _file) = bind(&folder.path().join("socket")).unwrap();
         assert_eq!(listener.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 
@@ -140,7 +186,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (socket, secret) = (folder.path().join("socket"), folder.path().join("secret"));
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
-        let listener = bind(&socket).unwrap();
+        let (listener, _file) = bind(&socket).unwrap();
         assert_eq!(mode(&socket), 0o600);
         give(&socket, None, None, 0o660).unwrap();
         assert_eq!(mode(&socket), 0o660);

@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use howdah_config::ListenerSettings;
 use howdah_sys::credentials::{Identity, group_number};
 
-use super::super::unix_socket;
+use super::super::unix_socket::{self, SocketFile};
 use crate::operator_path::PathInFolder;
 
 /// Listens at `path`, at first for this process's user alone. See [`unix_socket::bind`]. `key` is
@@ -17,7 +17,7 @@ use crate::operator_path::PathInFolder;
 ///
 /// # Errors
 /// The reason, as text for the operator.
-pub(super) fn bind(path: &Path, key: &str) -> Result<UnixListener, String> {
+pub(super) fn bind(path: &Path, key: &str) -> Result<(UnixListener, SocketFile), String> {
     unix_socket::bind(path).map_err(|error| refusal(path, &error, key))
 }
 
@@ -88,41 +88,7 @@ pub(super) fn give(
 
 /// Returns whether the file is a socket.
 pub(super) fn is_there(path: &Path) -> bool {
-    identity(path).is_some()
-}
-
-/// The file of a socket that this process listens on.
-#[derive(Debug)]
-pub(super) struct SocketFile {
-    path: PathBuf,
-    /// Device and inode: another socket may take the path.
-    identity: (u64, u64),
-    /// A child that ends must not remove the file.
-    process: u32,
-}
-
-impl SocketFile {
-    /// The file at `path`; `None` if there is no socket.
-    pub(super) fn at(path: &Path) -> Option<SocketFile> {
-        Some(SocketFile {
-            path: path.to_owned(),
-            identity: identity(path)?,
-            process: std::process::id(),
-        })
-    }
-
-    /// Removes the file, unless another socket has taken its place.
-    pub(super) fn remove(&self) {
-        if self.process == std::process::id() && identity(&self.path) == Some(self.identity) {
-            // A file that cannot be removed is replaced at the next start.
-            let _ = fs::remove_file(&self.path);
-        }
-    }
-}
-
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    let found = fs::symlink_metadata(path).ok()?;
-    found.file_type().is_socket().then(|| (found.dev(), found.ino()))
+    unix_socket::identity(path).is_some()
 }
 
 fn refusal(path: &Path, error: &io::Error, key: &str) -> String {
