@@ -40,6 +40,18 @@ pub(crate) fn owned(path: &Path) -> io::Result<PathBuf> {
     own_links(LinkedPath::of(&std::path::absolute(path)?)?).map(|found| found.real)
 }
 
+/// Returns whether a part of the path belongs to neither root nor the server's user: its owner can
+/// exchange what is behind it. Parts that do not exist are nobody's.
+pub(crate) fn is_anothers(path: &Path) -> bool {
+    let is_foreign = |found: io::Result<fs::Metadata>| {
+        found.is_ok_and(|found| ![0, credentials::own_user()].contains(&found.uid()))
+    };
+    let path = std::path::absolute(path).unwrap_or_default();
+    path.ancestors()
+        .skip(1)
+        .any(|part| is_foreign(fs::symlink_metadata(part)) || is_foreign(fs::metadata(part)))
+}
+
 fn parts(path: &Path) -> io::Result<(PathBuf, &OsStr)> {
     match (path.parent(), path.file_name()) {
         (Some(folder), Some(name)) => Ok((std::path::absolute(folder)?, name)),

@@ -116,7 +116,9 @@ fn ready(admin: &Admin, request: &Request) -> AdminAnswer {
         obstacles.push("the server is stopping".to_owned());
     }
     let missing = &shared.facts.missing_listeners;
-    obstacles.extend(missing.iter().map(|missing| missing.reason.clone()));
+    let (of_owners, others): (Vec<_>, Vec<_>) =
+        missing.iter().partition(|missing| missing.is_of_owner);
+    obstacles.extend(others.iter().map(|missing| missing.reason.clone()));
     let faults: Vec<Option<String>> =
         (0..shared.config.sites.len()).map(|site| fault(shared, site)).collect();
     let wanted = request.query().and_then(site_in);
@@ -136,6 +138,7 @@ fn ready(admin: &Admin, request: &Request) -> AdminAnswer {
         }
         None => lines.extend(faults.into_iter().flatten()),
     }
+    lines.extend(of_owners.iter().map(|missing| missing.reason.clone()));
     let status = if obstacles.is_empty() {
         Status::OK
     } else {

@@ -2,9 +2,11 @@
 
 use std::time::SystemTime;
 
+use howdah_config::ListenAddress;
 use serde::{Deserialize, Serialize};
 
 use crate::observe::Ledger;
+use crate::operator_path;
 
 /// Facts about the server that a front has from its start on.
 #[derive(Debug, Clone)]
@@ -30,4 +32,22 @@ pub(crate) struct MissingListener {
     pub(crate) address: String,
     /// The reason, for the operator.
     pub(crate) reason: String,
+    /// A site's owner can bring it about: the address is a socket below a folder of the owner's.
+    #[serde(skip)]
+    pub(crate) is_of_owner: bool,
+}
+
+impl MissingListener {
+    /// The address of a listener for which there is no socket.
+    pub(crate) fn new(address: &ListenAddress, reason: String) -> MissingListener {
+        let is_of_owner = match address {
+            ListenAddress::Tcp(_) => false,
+            ListenAddress::Unix(path) => operator_path::is_anothers(path),
+        };
+        MissingListener {
+            address: address.to_string(),
+            reason,
+            is_of_owner,
+        }
+    }
 }

@@ -69,6 +69,7 @@ impl Datagrams {
                 Err(error) => missing.push(MissingListener {
                     address: address.to_string(),
                     reason: refusal(address, &error),
+                    is_of_owner: false,
                 }),
             }
         }
@@ -84,6 +85,7 @@ impl Datagrams {
                             "no HTTP/3 on {}: {why}; HTTP/1 and HTTP/2 are served there",
                             group.address
                         ),
+                        is_of_owner: false,
                     }));
                     None
                 }
@@ -275,7 +277,7 @@ mod tests {
         let _taken = UdpSocket::bind(address).unwrap();
         let (none, missing) = Datagrams::default().prepare(&config, &listeners, 2);
         assert!(none.for_front(1).unwrap().is_none());
-        let [MissingListener { address: named, reason }] = &missing[..] else {
+        let [MissingListener { address: named, reason, .. }] = &missing[..] else {
             panic!("{missing:?}")
         };
         assert_eq!(*named, address.to_string());

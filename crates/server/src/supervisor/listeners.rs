@@ -15,6 +15,7 @@ use howdah_sys::listen;
 
 use super::unix_socket::SocketFile;
 use crate::net::{self, ListenerSocket};
+use crate::operator_path;
 use crate::status::MissingListener;
 
 /// Maximum number of connections that wait to be accepted, limited by `net.core.somaxconn`.
@@ -200,14 +201,21 @@ pub(super) fn prepare(
                 prepared.warnings.push(warning);
             }
             Err(UnboundReason::For(reason)) if may_miss(address) => {
-                let address = address.to_string();
-                prepared.missing.push(MissingListener { address, reason });
+                prepared.missing.push(MissingListener::new(address, reason));
                 continue;
             }
             Err(UnboundReason::For(reason)) => return Err(reason),
         }
-        if let ListenAddress::Unix(path) = address {
-            unix::give(path, settings, front)?;
+        let ListenAddress::Unix(path) = address else {
+            continue;
+        };
+        if let Err(reason) = unix::give(path, settings, front) {
+            if !(may_miss(address) && operator_path::is_anothers(path)) {
+                return Err(reason);
+            }
+            // The owner of a folder on the way has put something else in the place of the socket.
+            prepared.listeners.pop();
+            prepared.missing.push(MissingListener::new(address, reason));
         }
     }
     Ok(prepared)

@@ -3,7 +3,7 @@
 //! An address that is taken, or that this user may not have, does not keep the others from being
 //! served. It is tried again, with growing pauses; when it can be had, another generation of the
 //! same configuration listens there. A reload that names a further address which cannot be had is
-//! refused.
+//! refused, and goes on without one that it knows from before.
 
 use std::fmt::Write;
 use std::io::ErrorKind;
@@ -178,8 +178,16 @@ impl Supervisor {
         let front = generation_plan.front.as_ref();
         // A start serves what it can. Where something is served, a mistake is told instead.
         let is_start = self.current.is_none() || cause == ChangeCause::FrontDied;
-        let may_miss = |address: &ListenAddress| is_start || self.missing_listeners.has(address);
         let present = &self.sockets;
+        // A listener that the configuration had before is no mistake of this reload: the owner of
+        // a folder can remove a Unix socket, or put something else in its place.
+        let is_present = |address: &ListenAddress| {
+            let mut all = present.listeners.iter().chain(&present.admin);
+            all.any(|listener| listener.configured == *address)
+        };
+        let may_miss = |address: &ListenAddress| {
+            is_start || self.missing_listeners.has(address) || is_present(address)
+        };
         let wanted = WantedListeners::for_visitors(&config.listen);
         let PreparedListeners { listeners, missing, mut warnings } =
             listeners::prepare(wanted, &present.listeners, front, may_miss)?.unless_empty()?;

@@ -247,6 +247,34 @@ fn a_check_warns_of_ports_that_another_program_has() {
 }
 
 #[test]
+fn a_socket_that_its_folders_owner_replaces_keeps_no_reload_from_happening() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("web.sock");
+    if is_root() {
+        lchown(folder.path(), Some(7), None).unwrap();
+    }
+    let config = format!(
+        "listen = [\"127.0.0.1:0\", \"unix:{}\"]\ncontrol = \"control\"\n\
+         admin = \"unix:admin.sock\"\n[[site]]\nroot = \"public\"\nphp = false\n",
+        path.display()
+    );
+    let site = Site::configured(&[("a.txt", "a")], &config);
+    assert!(answers(UnixStream::connect(&path)));
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, "").unwrap();
+    let (code, _, told) = command(&site, &["reload"]);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(status(&site).contains("the file is not a socket"), "{}", status(&site));
+    assert_eq!(site.get("/a.txt").text(), "a");
+    if is_root() {
+        let ready = monitor(&site, "/readyz");
+        assert!(ready.starts_with("HTTP/1.1 200 ") && ready.contains("not a socket"), "{ready}");
+    }
+    fs::remove_file(&path).unwrap();
+    wait_until("the socket is served", || answers(UnixStream::connect(&path)));
+}
+
+#[test]
 fn no_socket_is_made_in_the_place_of_somebody_else() {
     if !is_root() {
         return;
