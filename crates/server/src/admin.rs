@@ -8,12 +8,14 @@ mod answer;
 mod connection_limit;
 mod http;
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as PlainUnixStream;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
@@ -23,13 +25,14 @@ use tokio::task::JoinHandle;
 
 pub(crate) use self::answer::{AdminAnswer, READING};
 use self::connection_limit::ConnectionLimit;
+use self::http::AdminStream;
 use crate::front::{FrontShared, FrontStage};
 use crate::net::{Listener, ListenerSocket};
 use crate::status::Snapshot;
 
-/// Connections that are served at once. Beyond, the one that has sent no request for the longest
-/// time is closed: scripts of a site reach a listener of this machine, and must not keep monitors
-/// from it. Where all have sent one, further connections wait in the kernel's queue.
+/// Connections that are served at once. Beyond, one is closed that has sent no request, or that
+/// does not take its answer: scripts of a site reach a listener of this machine, and must not keep
+/// monitors from it.
 const MOST_CONNECTIONS: usize = 64;
 /// Time in which the answer to `howdah status --json` must be taken.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
@@ -55,6 +58,8 @@ struct Admin {
     shared: Arc<FrontShared>,
     stage: watch::Receiver<FrontStage>,
     limit: ConnectionLimit,
+    /// Long texts, by their media type, with the time until which they are told again.
+    recent: RefCell<HashMap<&'static str, (Instant, String)>>,
 }
 
 impl Admin {
@@ -111,7 +116,12 @@ fn run(
         // A former generation answers monitors while this one starts.
         let may_wait = shared.facts.generation > 1;
         let mut started = shared.has_started.subscribe();
-        let admin = Rc::new(Admin { shared, stage, limit });
+        let admin = Rc::new(Admin {
+            shared,
+            stage,
+            limit,
+            recent: RefCell::default(),
+        });
         let mut waiting = Some(listeners);
         let mut acceptors = Vec::new();
         loop {
@@ -147,7 +157,7 @@ fn accept(admin: &Rc<Admin>, listener: Listener) -> io::Result<JoinHandle<()>> {
             tokio::task::spawn_local(async move {
                 loop {
                     match socket.accept().await {
-                        Ok((stream, _)) => serve(&admin, stream, false, Vec::new()).await,
+                        Ok((stream, _)) => serve(&admin, stream, Vec::new()).await,
                         Err(_) => tokio::time::sleep(PAUSE).await,
                     }
                 }
@@ -158,7 +168,7 @@ fn accept(admin: &Rc<Admin>, listener: Listener) -> io::Result<JoinHandle<()>> {
             tokio::task::spawn_local(async move {
                 loop {
                     match socket.accept().await {
-                        Ok((stream, _)) => serve(&admin, stream, true, Vec::new()).await,
+                        Ok((stream, _)) => serve(&admin, stream, Vec::new()).await,
                         Err(_) => tokio::time::sleep(PAUSE).await,
                     }
                 }
@@ -168,14 +178,11 @@ fn accept(admin: &Rc<Admin>, listener: Listener) -> io::Result<JoinHandle<()>> {
 }
 
 /// Starts to serve a connection from which `received` was read, when there is a place for it.
-async fn serve<S>(admin: &Rc<Admin>, stream: S, is_unix: bool, received: Vec<u8>)
-where
-    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + 'static,
-{
+async fn serve<S: AdminStream + 'static>(admin: &Rc<Admin>, stream: S, received: Vec<u8>) {
     let place = admin.limit.enter().await;
     let admin = Rc::clone(admin);
     tokio::task::spawn_local(async move {
-        http::serve(&admin, stream, (is_unix, received), place).await;
+        http::serve(&admin, stream, received, place).await;
     });
 }
 
@@ -187,7 +194,7 @@ async fn reply(admin: Rc<Admin>, ControlQuestion { client, received }: ControlQu
         return;
     };
     if let Some(received) = received {
-        return serve(&admin, client, true, received).await;
+        return serve(&admin, client, received).await;
     }
     let Ok(json) = serde_json::to_string(&admin.snapshot()) else {
         return;

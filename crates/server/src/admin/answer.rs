@@ -1,6 +1,6 @@
 //! The answers of the admin listener and of the control socket.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use howdah_http::h1::{Framing, HopFields, encode_head};
 use howdah_http::{Method, Request, ResponseHead, Status, date};
@@ -20,6 +20,9 @@ pub(crate) struct AdminAnswer {
 }
 
 const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+/// Time for a text, as those of hundreds of sites take, from which on it is told again.
+const LONG: Duration = Duration::from_millis(5);
 const PAGE: &str = include_str!("page.html");
 /// The methods of what is only read, on the control socket.
 pub(crate) const READING: &str = "GET, HEAD";
@@ -90,17 +93,43 @@ pub(super) fn of(admin: &Admin, request: &Request) -> AdminAnswer {
         b"/" => AdminAnswer::new("text/html; charset=utf-8", PAGE.to_owned()),
         b"/metrics" => {
             let format = MetricsFormat::of_accept(request.fields.value(b"accept"));
-            AdminAnswer::new(format.content_type(), metrics(&admin.snapshot(), format))
+            let kind = format.content_type();
+            let text = recent(admin, kind, || Some(metrics(&admin.snapshot(), format)));
+            AdminAnswer::new(kind, text.unwrap_or_default())
         }
-        b"/status" => match serde_json::to_string(&admin.snapshot()) {
-            Ok(json) => AdminAnswer::new("application/json", json + "\n"),
-            Err(_) => AdminAnswer::error(Status::INTERNAL_SERVER_ERROR),
-        },
+        b"/status" => {
+            let json = || serde_json::to_string(&admin.snapshot()).ok().map(|json| json + "\n");
+            match recent(admin, JSON, json) {
+                Some(json) => AdminAnswer::new(JSON, json),
+                None => AdminAnswer::error(Status::INTERNAL_SERVER_ERROR),
+            }
+        }
         // `OPTIONS *`: the server as a whole (RFC 9110, section 9.3.7).
         b"/healthz" | b"*" => AdminAnswer::new(TEXT, "ok\n".to_owned()),
         b"/readyz" => ready(admin, request),
         _ => AdminAnswer::error(Status::NOT_FOUND),
     }
+}
+
+/// Returns the text of that kind, which `make` makes. One that has taken long is told again for as
+/// long as it took: many clients that ask for it leave half of the time to others.
+fn recent(
+    admin: &Admin,
+    kind: &'static str,
+    make: impl FnOnce() -> Option<String>,
+) -> Option<String> {
+    let mut recent = admin.recent.borrow_mut();
+    let begun = Instant::now();
+    recent.retain(|_, (until, _)| *until > begun);
+    if let Some((_, text)) = recent.get(kind) {
+        return Some(text.clone());
+    }
+    let text = make()?;
+    let took = begun.elapsed();
+    if took >= LONG {
+        recent.insert(kind, (begun + 2 * took, text.clone()));
+    }
+    Some(text)
 }
 
 /// 200 if visitors get answers, with a line for each site that has a fault: one site must not take

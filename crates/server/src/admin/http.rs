@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use howdah_http::h1::{self, HeadProgress};
 use howdah_http::{Limits, Method, Request, Status};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
 
 use super::Admin;
 use super::answer::{self, AdminAnswer};
@@ -16,45 +17,66 @@ const TIME: Duration = Duration::from_secs(10);
 /// Bytes of a request. Beyond it: 431.
 const MOST_BYTES: usize = 16 * 1024;
 
+/// A client's connection.
+pub(super) trait AdminStream: AsyncRead + AsyncWrite + Unpin {
+    /// The client has connected through the file system.
+    const IS_UNIX: bool;
+
+    /// Lets the system drop what the client has not taken, once the connection is closed. It would
+    /// keep that for minutes.
+    fn forget_unsent(&self);
+}
+
+impl AdminStream for TcpStream {
+    const IS_UNIX: bool = false;
+
+    fn forget_unsent(&self) {
+        // The system's memory has a bound of its own.
+        let _ = self.set_zero_linger();
+    }
+}
+
+impl AdminStream for UnixStream {
+    const IS_UNIX: bool = true;
+
+    fn forget_unsent(&self) {}
+}
+
 /// Answers one request, of which some bytes were `received`, and closes the connection. An exchange
-/// that takes too long is cut off, and so is a connection without a request whose place another one
-/// needs.
-pub(super) async fn serve<S>(
+/// that takes too long is cut off, and so is one whose place another connection needs: no request
+/// has come, or the client has not taken its answer.
+pub(super) async fn serve<S: AdminStream>(
     admin: &Admin,
     mut stream: S,
-    (is_unix, received): (bool, Vec<u8>),
+    received: Vec<u8>,
     mut place: AdminPlace,
-) where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
+) {
     let exchange = async {
         let mut request = Request::new();
-        let heard = hear(admin, &mut stream, (is_unix, received), &mut request);
-        let heard = place.hear(heard).await;
-        let Some(Ok(Some(answer))) = heard else {
-            return Ok(());
+        let heard = hear(admin, &mut stream, received, &mut request);
+        let Some(Ok(Some(answer))) = place.hear(heard).await else {
+            return true;
         };
-        stream.write_all(&answer.encode(&request)).await?;
-        stream.shutdown().await
+        // A client that is gone gets nothing.
+        place.send(&mut stream, &answer.encode(&request)).await.is_some()
     };
-    // A client that is gone gets nothing.
-    let _: Result<std::io::Result<()>, _> = tokio::time::timeout(TIME, exchange).await;
+    let is_over = tokio::time::timeout(TIME, exchange).await;
+    if !is_over.unwrap_or(false) {
+        stream.forget_unsent();
+    }
 }
 
 /// Receives a request, and returns the answer; `None` at the end of the stream.
-async fn hear<S>(
+async fn hear<S: AdminStream>(
     admin: &Admin,
     stream: &mut S,
-    (is_unix, mut input): (bool, Vec<u8>),
+    mut input: Vec<u8>,
     request: &mut Request,
-) -> std::io::Result<Option<AdminAnswer>>
-where
-    S: AsyncRead + Unpin,
-{
+) -> std::io::Result<Option<AdminAnswer>> {
     let limits = Limits { body: 1, ..Limits::default() };
     loop {
         match h1::parse_request(&input, &limits, request) {
-            Ok(HeadProgress::Complete(_)) => return Ok(Some(respond(admin, request, is_unix))),
+            Ok(HeadProgress::Complete(_)) => return Ok(Some(respond(admin, request, S::IS_UNIX))),
             Ok(HeadProgress::Incomplete) if input.len() >= MOST_BYTES => {
                 return Ok(Some(AdminAnswer::error(Status::REQUEST_HEADER_FIELDS_TOO_LARGE)));
             }

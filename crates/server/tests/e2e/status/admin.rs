@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use howdah_sys::signal::{SIGHUP, SIGTERM};
 
@@ -297,4 +298,34 @@ fn the_reason_why_php_does_not_start_is_told_everywhere() {
     std::fs::remove_file(hold).unwrap();
     wait_until("the pool is ready", || ready() == "ready\n");
     assert!(!status().contains("has no PHP"), "{}", status());
+}
+
+#[test]
+fn clients_that_ask_and_read_nothing_keep_no_monitor_waiting() {
+    let sites: String = (0..200)
+        .map(|number| {
+            format!(
+                "[[site]]\nname = \"s{number}\"\nhosts = [\"s{number}.example\"]\n\
+                 root = \"public\"\nphp = false\n"
+            )
+        })
+        .collect();
+    // The buffers of such a socket are smaller than the answer, and do not grow.
+    let top = TOP.replace("127.0.0.1:0\"\n[log]", "unix:admin.sock\"\n[log]");
+    let site = Site::configured(&[("f.txt", "content")], &format!("{top}{sites}"));
+    let asking = |target: &str| {
+        let mut stream = UnixStream::connect(site.path().join("admin.sock")).unwrap();
+        write!(stream, "GET {target} HTTP/1.0\r\n\r\n").unwrap();
+        stream
+    };
+    let _deaf: Vec<UnixStream> = (0..200).map(|_| asking("/metrics")).collect();
+    for (target, least) in [("/readyz", 20), ("/healthz", 20), ("/metrics", 250_000)] {
+        let since = Instant::now();
+        let mut answer = String::new();
+        asking(target).read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.0 200 ") || answer.starts_with("HTTP/1.1 200 "));
+        assert!(answer.len() > least, "{target}: {}", answer.len());
+        let took = since.elapsed();
+        assert!(took < Duration::from_secs(7), "{target} took {took:?}");
+    }
 }
