@@ -302,10 +302,11 @@ impl<T: Transport> H1Connection<T> {
     }
 
     /// Returns whether `input`, which no request begins with, holds the whole preface of another
-    /// protocol; `None`: it begins no such preface.
+    /// protocol; `None`: it begins no such preface, or the client has negotiated HTTP/1 on TLS.
     #[cold]
     fn preface(&self, input: &[u8]) -> Option<bool> {
-        if self.served > 0 {
+        // On TLS the protocol is the one of ALPN (RFC 9113 §3.2).
+        if self.served > 0 || self.peer.tls.is_some() {
             return None;
         }
         protocols::has_preface(self.thread.config(), input)

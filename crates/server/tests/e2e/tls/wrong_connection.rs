@@ -1,9 +1,17 @@
 //! Requests over the wrong connection: in the clear, or with the certificate of another site.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, StreamOwned};
+
 use super::LISTEN;
 use super::client::{self, Authority, Trust};
 use crate::http2::client::{Http2, reply};
 use crate::site::Site;
+use crate::support::PATIENCE;
 
 #[test]
 fn requests_in_the_clear_are_redirected_to_https() {
@@ -177,5 +185,33 @@ fn a_site_s_demands_hold_on_connections_for_sites_with_the_same_certificate() {
             assert_eq!(reply.status, status, "{trust:?} {host}");
         }
         assert_eq!(wire.ask("GET", "/a.txt", &[("Host", "a.example")], b"").status, 200);
+    }
+}
+
+#[test]
+fn http2_over_tls_is_for_clients_that_have_negotiated_it() {
+    let authority = Authority::new();
+    let pair = authority.certify(&["a.example"]);
+    let folder = client::files(&[("a", &pair)]);
+    let config = format!(
+        "{LISTEN}[[site]]\nhosts = [\"a.example\"]\nroot = \"public\"\nphp = false\n\
+         tls = {{ cert = \"{0}/a.pem\", key = \"{0}/a.key\" }}\n",
+        folder.path().display()
+    );
+    let site = Site::configured(&[("a.txt", "x")], &config);
+    for protocols in [vec![], vec![b"http/1.1".to_vec()]] {
+        let mut settings = authority.client(Trust::Tls13).settings();
+        settings.alpn_protocols = protocols.clone();
+        let name = ServerName::try_from("a.example").unwrap();
+        let session = ClientConnection::new(Arc::new(settings), name).unwrap();
+        let socket = TcpStream::connect(site.server.addresses()[1]).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut stream = StreamOwned::new(session, socket);
+        stream
+            .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
+            .unwrap();
+        let mut answer = [0; 13];
+        stream.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 505 ", "{protocols:?}");
     }
 }
