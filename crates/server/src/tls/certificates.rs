@@ -27,6 +27,8 @@ struct PairsOfSite {
     by_domain: HashMap<String, Vec<usize>>,
     /// Indices of those with addresses.
     with_addresses: Vec<usize>,
+    /// Bytes of the longest chain.
+    longest_chain: usize,
 }
 
 /// There is no certificate for a handshake.
@@ -101,6 +103,11 @@ impl Certificates {
         self.of(site).pairs.clone()
     }
 
+    /// Returns the bytes of the site's longest chain.
+    pub(super) fn longest_chain(&self, site: usize) -> usize {
+        self.of(site).longest_chain
+    }
+
     /// Returns the number of the site's certificates.
     pub(crate) fn count(&self, site: usize) -> usize {
         self.of(site).pairs.len()
@@ -155,6 +162,8 @@ impl PairsOfSite {
             if pair.facts.has_addresses() {
                 of_site.with_addresses.push(number);
             }
+            let chain = pair.certified.cert.iter().map(|certificate| certificate.len()).sum();
+            of_site.longest_chain = of_site.longest_chain.max(chain);
         }
         of_site.pairs = pairs;
         of_site

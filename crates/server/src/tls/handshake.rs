@@ -35,6 +35,8 @@ const CHALLENGE: &[u8] = b"acme-tls/1";
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 /// A fatal alert, `handshake_failure` (RFC 8446 §6.2).
 const HANDSHAKE_FAILURE: [u8; 7] = [21, 3, 3, 0, 2, 2, 40];
+/// A fatal alert, `internal_error` (RFC 8446 §6.2).
+const INTERNAL_ERROR: [u8; 7] = [21, 3, 3, 0, 2, 2, 80];
 /// A fatal alert, `protocol_version` (RFC 8446 §6.2).
 const PROTOCOL_VERSION: [u8; 7] = [21, 3, 3, 0, 2, 2, 70];
 /// Bytes of the client's first message up to its version: the head of the record, the head of the
@@ -55,6 +57,8 @@ enum HandshakeFailure {
     /// The handshake was an authority's, which checks a name.
     Challenge,
     NoCertificate(NoCertificate),
+    /// The client's account has no room for the certificates.
+    Memory,
     Tls(rustls::Error),
     Broken(io::Error),
 }
@@ -65,6 +69,10 @@ impl fmt::Display for HandshakeFailure {
             HandshakeFailure::Nothing => f.write_str("the client has sent nothing"),
             HandshakeFailure::Challenge => f.write_str("it was an authority's"),
             HandshakeFailure::TooSlow => f.write_str("it took longer than `handshake_timeout`"),
+            HandshakeFailure::Memory => f.write_str(
+                "the client's handshakes and responses take as much memory as `client_memory` \
+                 allows",
+            ),
             HandshakeFailure::NoCertificate(why) => fmt::Display::fmt(why, f),
             // The site has certificates, but the client can check none of them.
             HandshakeFailure::Tls(rustls::Error::General(why)) if why == NONE_CHOSEN => f.write_str(
@@ -138,6 +146,12 @@ async fn perform(
             return Err(HandshakeFailure::NoCertificate(why));
         }
     };
+    // A client that reads nothing leaves the certificates in memory. A proxy has many clients.
+    let mut held = thread.held_memory(peer);
+    if !peer.is_proxy && !held.hold_head(longest_chain(thread, site)) {
+        let _ = socket.try_write(&INTERNAL_ERROR);
+        return Err(HandshakeFailure::Memory);
+    }
     let (session, certificate) = begin(accepted, settings, &socket, &rest)?;
     let mut transport = EncryptedTransport::new(socket, session, records);
     finish(thread, &mut transport).await?;
@@ -281,6 +295,12 @@ fn settings(
     let number = site_for(thread.sites(), tls, peer.listener, peer.local.ip(), name)?;
     let settings = tls.settings(number);
     settings.map(|settings| (number, settings)).ok_or_else(none)
+}
+
+/// Returns the bytes of certificates that a handshake with the site sends at most.
+fn longest_chain(thread: &FrontThread, site: usize) -> usize {
+    let tls = thread.shared.tls.as_ref();
+    tls.map_or(0, |tls| tls.certificates.longest_chain(site))
 }
 
 /// Returns the number of the site for a client that asks for `name` at `address` of the listener

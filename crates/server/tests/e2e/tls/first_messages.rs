@@ -1,6 +1,7 @@
 //! First messages of many clients that come at the same time.
 
 use std::cell::RefCell;
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::rc::Rc;
@@ -15,7 +16,7 @@ use super::LISTEN;
 use super::client::{Authority, Trust, files};
 use super::hostile::first_record;
 use crate::site::{Site, far_limits};
-use crate::support::wait_until;
+use crate::support::{PATIENCE, wait_until};
 
 const CLIENTS: usize = 64;
 /// The number of the signal on Linux.
@@ -31,6 +32,39 @@ fn a_request_does_not_wait_for_the_handshakes_of_many_clients() {
         .find_map(|_| place_of_a_request())
         .expect("a machine that is fast enough");
     assert!(place <= CLIENTS / 4, "{place} of {CLIENTS} handshakes came before the request");
+}
+
+#[test]
+fn certificates_of_handshakes_that_do_not_end_count_in_the_clients_memory() {
+    let authority = Authority::new();
+    let pair = authority.certify(&["a.example"]);
+    let folder = files(&[("a", &pair)]);
+    folder.file("long.pem", pair.certificate.repeat(20));
+    let config = format!(
+        "{LISTEN}[limits]\nhandshake_timeout = \"5m\"\nclient_memory = \"1M\"\n{1}\
+         [[site]]\nhosts = [\"a.example\"]\nroot = \"public\"\nphp = false\n\
+         tls = {{ cert = \"{0}/long.pem\", key = \"{0}/a.key\" }}\n",
+        folder.path().display(),
+        far_limits(""),
+    );
+    let site = Site::configured(&[("a.txt", "content")], &config);
+    let address = site.server.addresses()[1];
+    let client = authority.client(Trust::Tls13);
+    let hello = first_record(&client);
+    // The first byte of the answer: 22 is a message of a handshake, 21 an alert.
+    let (mut open, mut first_bytes) = (Vec::new(), Vec::new());
+    for _ in 0..200 {
+        let mut socket = std::net::TcpStream::connect(address).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.write_all(&hello).unwrap();
+        let mut first = [0];
+        socket.read_exact(&mut first).unwrap();
+        first_bytes.push(first[0]);
+        open.push(socket);
+    }
+    assert_eq!((first_bytes[0], first_bytes[199]), (22, 21), "{first_bytes:?}");
+    drop(open);
+    wait_until("the memory is free again", || client.is_accepted(address, "a.example"));
 }
 
 /// Returns how many of [`CLIENTS`] get the server's first message before a visitor gets a response,

@@ -33,7 +33,7 @@ fn unusable_certificates_and_keys_are_refused_with_advice() {
     );
     let (half, _) = good.certificate.split_at(300);
     folder.file("half.pem", half);
-    folder.file("authorities.pem", good.certificate.repeat(200));
+    folder.file("authorities.pem", good.certificate.repeat(60));
     folder.file("bad.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
     let rows = [
         ("good", "other.key", "does not belong to the certificate"),
