@@ -27,7 +27,7 @@ use self::repeats::{LineSubject, Repeats};
 pub(crate) use self::site_logs::{SiteLogs, obstacles, open_file};
 pub(crate) use self::system_log::LineKind;
 pub(crate) use self::target::LogTarget;
-pub(crate) use self::writer::LogWriter;
+pub(crate) use self::writer::{LineOrigin, LogWriter};
 
 /// Time that the supervisor waits for a log that accepts no bytes. Afterwards the line is lost and
 /// counted.
@@ -162,7 +162,7 @@ impl ErrorLog {
 
     fn write(&self, line: &[u8]) {
         match &self.output {
-            LogOutput::Thread(writer) => writer.write(line),
+            LogOutput::Thread(writer) => writer.write(None, line),
             LogOutput::Direct(target, lost) => {
                 let patience = match lost.load(Ordering::Relaxed) {
                     0 => PATIENCE,

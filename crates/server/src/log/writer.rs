@@ -1,12 +1,16 @@
 //! The front's log threads, one per log: no event loop waits for a disk or a pipe.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use super::LogTarget;
 
-/// Maximum bytes that wait for a log thread. Further lines are lost and counted.
+/// Bytes that wait for a log thread. Beyond them, a site whose lines have less than their share of
+/// it, as all sites with lines there have the same one, still adds lines; the lines of others are
+/// lost and counted. A hundred sites that fill their shares one after the other have five times as
+/// much together.
 const MOST_WAITING: usize = 1 << 20;
 /// Time that a log thread collects lines after a write. A busy server wakes the thread a hundred
 /// times per second, and not for every request.
@@ -24,8 +28,8 @@ const KEPT_BUFFER: usize = 128 << 10;
 /// A log that is written by its own thread. Clones share the thread.
 ///
 /// Lines of one thread are written in their order. Lines are lost only while [`MOST_WAITING`] bytes
-/// wait, if the system's log takes none, or at the end of the process if the log accepts no bytes
-/// for [`LAST_PATIENCE`].
+/// wait and their site has its share of these, if the system's log takes none, or at the end of the
+/// process if the log accepts no bytes for [`LAST_PATIENCE`].
 #[derive(Debug, Clone)]
 pub(crate) struct LogWriter(Arc<WriterState>);
 
@@ -40,10 +44,30 @@ struct WriterState {
 #[derive(Debug, Default)]
 struct LineQueue {
     lines: Vec<u8>,
+    /// Bytes of each site among them.
+    of_site: HashMap<LineOrigin, usize>,
     /// Number of lines that were lost since the last write.
     lost: u64,
     /// The thread has written everything and sleeps.
     idle: bool,
+}
+
+/// The site that lines are about; `None`: requests of no site, and the whole server.
+pub(crate) type LineOrigin = Option<usize>;
+
+impl LineQueue {
+    /// Adds lines, unless there is no room for them.
+    fn add(&mut self, origin: LineOrigin, lines: &[u8]) -> bool {
+        let is_new = !self.of_site.contains_key(&origin);
+        let share = MOST_WAITING / (self.of_site.len() + usize::from(is_new));
+        let own = self.of_site.get(&origin).copied().unwrap_or_default() + lines.len();
+        if self.lines.len() + lines.len() > MOST_WAITING && own > share {
+            return false;
+        }
+        self.of_site.insert(origin, own);
+        self.lines.extend_from_slice(lines);
+        true
+    }
 }
 
 impl LogWriter {
@@ -71,14 +95,15 @@ impl LogWriter {
         Ok(LogWriter(shared))
     }
 
-    /// Hands over whole lines. Never waits for the log.
-    pub(crate) fn write(&self, lines: &[u8]) {
+    /// Hands over whole lines about a site. Never waits for the log.
+    pub(crate) fn write(&self, origin: LineOrigin, lines: &[u8]) {
         let mut queue = self.0.queue();
-        if queue.lines.len() + lines.len() > MOST_WAITING {
-            queue.lost += lines.iter().filter(|&&byte| byte == b'\n').count() as u64;
-            return;
+        if !queue.add(origin, lines) {
+            for line in lines.split_inclusive(|byte| *byte == b'\n') {
+                let is_lost = !queue.add(origin, line);
+                queue.lost += u64::from(is_lost);
+            }
         }
-        queue.lines.extend_from_slice(lines);
         if queue.idle {
             queue.idle = false;
             self.0.filled.notify_one();
@@ -115,6 +140,7 @@ impl WriterState {
             }
             queue.idle = false;
             std::mem::swap(&mut queue.lines, &mut batch);
+            queue.of_site.clear();
             let lost = std::mem::take(&mut queue.lost);
             drop(queue);
             refused += self.target.write(&batch, DAEMON_PATIENCE);
@@ -164,7 +190,7 @@ mod tests {
                 let writer = writer.clone();
                 thread::spawn(move || {
                     for number in 0..1000 {
-                        writer.write(format!("{thread} {number}\n").as_bytes());
+                        writer.write(Some(thread), format!("{thread} {number}\n").as_bytes());
                     }
                 })
             })
@@ -184,12 +210,38 @@ mod tests {
     }
 
     #[test]
+    fn a_site_that_floods_a_log_pushes_out_no_line_of_another() {
+        let (reader, writer, lost) = piped();
+        let line = [&[b'x'; 24 * 1024][..], b"\n"].concat();
+        for _ in 0..200 {
+            writer.write(Some(1), &line);
+        }
+        // They leave no room for a short line.
+        for _ in 0..line.len() {
+            writer.write(Some(1), b"x\n");
+        }
+        for site in 2..12 {
+            writer.write(Some(site), format!("site {site}\n").as_bytes());
+            writer.write(Some(1), &line);
+        }
+        let read = thread::spawn(move || {
+            let lines = io::BufRead::lines(io::BufReader::new(reader)).map_while(Result::ok);
+            let lines = lines.take_while(|line| line != "end");
+            lines.filter(|line| line.starts_with("site")).count()
+        });
+        writer.finish();
+        writer.write(None, b"end\n");
+        assert_eq!(read.join().unwrap(), 10);
+        assert!(lost.load(Ordering::Relaxed) > 0, "the flood has filled the queue");
+    }
+
+    #[test]
     fn a_log_that_takes_nothing_stops_nobody_and_what_was_lost_is_told() {
         const LINES: u64 = 4096;
         let (mut reader, writer, lost) = piped();
         let line = [&[b'x'; 1023][..], b"\n"].concat();
         for _ in 0..LINES {
-            writer.write(&line);
+            writer.write(None, &line);
         }
         let mut got = 0;
         let mut room = vec![0; 64 << 10];

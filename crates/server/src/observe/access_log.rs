@@ -7,6 +7,7 @@ mod time;
 use std::cell::RefCell;
 use std::io::Write;
 use std::net::IpAddr;
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use howdah_config::{AccessFormat, Config, EncodedSlashes, ListenAddress, LogFormat};
@@ -15,13 +16,18 @@ use howdah_php::RunReport;
 
 use super::Excuse;
 use crate::front::WallTime;
-use crate::log::{LogWriter, SiteLogs};
+use crate::log::{LineOrigin, LogWriter, SiteLogs};
 use crate::net::Peer;
 
 /// Bytes of a value in a line. A longer one is cut there, and [`CUT`] follows. A client pays a byte
 /// of HTTP/2 for a value of 4 KB that it has sent before, and each of its bytes may take four here.
 /// Apache and nginx accept no field and no target of more than 8 KB by default.
 const LONGEST_VALUE: usize = 8 * 1024;
+/// Bytes of all values of a line. Beyond them a further value is cut at [`SHORT_VALUE`]. Lines of
+/// all sites wait in the same queue.
+const LONGEST_LINE: usize = 16 * 1024;
+/// Bytes of a value that each line has, however long the values before are.
+const SHORT_VALUE: usize = 256;
 /// The end of a value that was cut.
 const CUT: &[u8] = b"...";
 /// Bytes after which a busy thread hands its lines over.
@@ -143,14 +149,66 @@ pub(crate) struct AccessLogs {
 #[derive(Debug)]
 struct SiteFormat {
     log: usize,
+    /// The site; `None` for requests of no site.
+    origin: LineOrigin,
     format: AccessFormat,
 }
 
 /// Lines of one log that are not handed over.
 #[derive(Debug)]
 struct ThreadLines {
-    lines: RefCell<Vec<u8>>,
+    lines: RefCell<LineBuffer>,
     writer: LogWriter,
+}
+
+/// Lines of sites that have the same log.
+#[derive(Debug, Default)]
+struct LineBuffer {
+    bytes: Vec<u8>,
+    /// The place where the last line begins.
+    begin: usize,
+    /// The sites of the lines, each with the place where its lines end.
+    parts: Vec<(LineOrigin, usize)>,
+}
+
+impl LineBuffer {
+    /// Begins a line.
+    fn begin_line(&mut self) {
+        self.begin = self.bytes.len();
+    }
+
+    /// Ends a line, which is about that site.
+    fn end_line(&mut self, origin: LineOrigin) {
+        let end = self.bytes.len();
+        match self.parts.last_mut() {
+            Some((last, until)) if *last == origin => *until = end,
+            _ => self.parts.push((origin, end)),
+        }
+    }
+
+    /// Returns how many bytes the next value of the line may have.
+    fn room(&self) -> usize {
+        room_after(self.bytes.len() - self.begin)
+    }
+}
+
+/// Returns how many bytes a value may have behind `used` bytes of its line.
+fn room_after(used: usize) -> usize {
+    LONGEST_LINE.saturating_sub(used).clamp(SHORT_VALUE, LONGEST_VALUE)
+}
+
+impl Deref for LineBuffer {
+    type Target = Vec<u8>;
+
+    fn deref(&self) -> &Vec<u8> {
+        &self.bytes
+    }
+}
+
+impl DerefMut for LineBuffer {
+    fn deref_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
 }
 
 /// The access log of one site.
@@ -169,7 +227,8 @@ impl AccessLogs {
         AccessLogs {
             sites: formats
                 .map(|(site, format)| {
-                    logs.index(site).map(|log| SiteFormat { log, format: format.clone() })
+                    let format = format.clone();
+                    logs.index(site).map(|log| SiteFormat { log, origin: site, format })
                 })
                 .collect(),
             logs: logs
@@ -212,10 +271,13 @@ fn port_of(address: &ListenAddress) -> u16 {
 impl ThreadLines {
     fn hand_over(&self) {
         let mut lines = self.lines.borrow_mut();
-        if !lines.is_empty() {
-            self.writer.write(&lines);
-            lines.clear();
+        let LineBuffer { bytes, parts, .. } = &mut *lines;
+        let mut begin = 0;
+        for (origin, end) in parts.drain(..) {
+            self.writer.write(origin, &bytes[begin..end]);
+            begin = end;
         }
+        bytes.clear();
     }
 }
 
@@ -256,6 +318,7 @@ impl AccessLog<'_> {
         if lines.is_empty() {
             self.logs.waiting.borrow_mut().push(self.site.log);
         }
+        lines.begin_line();
         match &self.site.format {
             AccessFormat::Combined => combined(&mut lines, record),
             AccessFormat::Json => json::line(&mut lines, record),
@@ -264,6 +327,7 @@ impl AccessLog<'_> {
                 own::line(&mut lines, format, record, port.unwrap_or_default());
             }
         }
+        lines.end_line(self.site.origin);
         let is_full = lines.len() >= FULL;
         drop(lines);
         if is_full {
@@ -284,7 +348,7 @@ fn add_told<'n>(names: impl Iterator<Item = &'n str>, set: &Fields, told: &mut F
 }
 
 /// Apache's `combined`: `%h - %u [%t] "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`, in UTC.
-fn combined(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
+fn combined(out: &mut LineBuffer, record: &RequestRecord<'_>) {
     let request = record.request;
     let _ = write!(out, "{} - ", record.client());
     user(out, record);
@@ -303,7 +367,7 @@ fn combined(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
 }
 
 /// The user; `-` where the request names none, `""` for an empty name, as in Apache's log.
-fn user(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
+fn user(out: &mut LineBuffer, record: &RequestRecord<'_>) {
     match record.response.user {
         None => out.push(b'-'),
         Some(b"") => out.extend_from_slice(b"\"\""),
@@ -313,7 +377,7 @@ fn user(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
 
 /// Method, target and version; of a refused head the first line as received; `-` where there is
 /// none.
-fn request_line(out: &mut Vec<u8>, request: &Request) {
+fn request_line(out: &mut LineBuffer, request: &Request) {
     if !request.refused_line.is_empty() {
         escape(out, &request.refused_line);
     } else if is_unread(request) {
@@ -340,9 +404,9 @@ fn bytes_or_dash(out: &mut Vec<u8>, sent: u64) {
 }
 
 /// Escapes as Apache's log does: quotes, backslashes and unprintable bytes. No client can forge a
-/// line. A value that is longer than [`LONGEST_VALUE`] is cut.
-fn escape(out: &mut Vec<u8>, bytes: &[u8]) {
-    let most = out.len() + LONGEST_VALUE;
+/// line. A value that is longer than [`LONGEST_VALUE`], or for which the line has no room, is cut.
+fn escape(out: &mut LineBuffer, bytes: &[u8]) {
+    let most = out.len() + out.room();
     for &byte in bytes {
         if out.len() >= most {
             return out.extend_from_slice(CUT);

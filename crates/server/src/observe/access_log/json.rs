@@ -1,24 +1,31 @@
 //! Lines in JSON.
 
-use super::{LONGEST_VALUE, RequestRecord, is_unread, own};
+use std::cell::Cell;
+
+use super::{LineBuffer, RequestRecord, is_unread, own, room_after};
 
 /// Adds one JSON object in ASCII. Bytes that are not UTF-8 become `\xe9`, as in the other formats.
-pub(super) fn line(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
+pub(super) fn line(out: &mut LineBuffer, record: &RequestRecord<'_>) {
     let request = record.request;
-    let text = json_bytes;
+    let used = Cell::new(0);
+    let text = |bytes: &[u8]| {
+        let text = json_bytes(bytes, room_after(used.get()));
+        used.set(used.get() + text.len());
+        text
+    };
     let field = |name: &[u8]| request.fields.value(name).map_or("null".to_owned(), text);
     let number = |number: Option<u64>| number.map_or("null".to_owned(), |one| one.to_string());
     let run = own::run(record);
     let read = |word: &str| match is_unread(request) {
         true => "null".to_owned(),
-        false => json_bytes(word.as_bytes()),
+        false => text(word.as_bytes()),
     };
     let line = format!(
         "{{\"time\":\"{}\",\"site\":{},\"client\":\"{}\",\"user\":{},\"host\":{},\"method\":{},\"target\":{},\"version\":{},\
          \"status\":{},\"sent\":{},\"complete\":{},\"microseconds\":{},\"referer\":{},\"user_agent\":{},\
          \"php_microseconds\":{},\"queue_microseconds\":{},\"cpu_microseconds\":{},\"peak_memory\":{},\"worker\":{}{}}}\n",
         crate::log::timestamp(record.began.microseconds),
-        json_bytes(record.site.as_bytes()),
+        text(record.site.as_bytes()),
         record.client(),
         record.response.user.map_or("null".to_owned(), text),
         text(&request.authority),
@@ -44,14 +51,14 @@ pub(super) fn line(out: &mut Vec<u8>, record: &RequestRecord<'_>) {
     out.extend_from_slice(line.as_bytes());
 }
 
-/// Returns a string of JSON. A text that is longer than [`LONGEST_VALUE`] is cut.
-fn json_bytes(text: &[u8]) -> String {
-    let mut out = String::with_capacity(text.len().min(LONGEST_VALUE) + 2);
+/// Returns a string of JSON. A text that is longer than `most` is cut.
+fn json_bytes(text: &[u8], most: usize) -> String {
+    let mut out = String::with_capacity(text.len().min(most) + 2);
     out.push('"');
     'whole: for part in text.utf8_chunks() {
         let raw = part.invalid().iter().map(|byte| Err(*byte));
         for one in part.valid().chars().map(Ok).chain(raw) {
-            if out.len() > LONGEST_VALUE {
+            if out.len() > most {
                 out.push_str("...");
                 break 'whole;
             }
@@ -74,11 +81,14 @@ fn json_bytes(text: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::LONGEST_VALUE;
     use super::*;
 
     #[test]
     fn bytes_that_differ_are_logged_differently() {
-        let shown = |bytes: &[u8]| serde_json::from_str::<String>(&json_bytes(bytes)).unwrap();
+        let shown = |bytes: &[u8]| {
+            serde_json::from_str::<String>(&json_bytes(bytes, LONGEST_VALUE)).unwrap()
+        };
         for (bytes, expected) in [
             (&b"/a\xe9"[..], "/a\\xe9"),
             (b"/a\xe8\xff", "/a\\xe8\\xff"),
@@ -87,6 +97,6 @@ mod tests {
         ] {
             assert_eq!(shown(bytes), expected);
         }
-        assert!(json_bytes(&[0xff; 3 * LONGEST_VALUE]).ends_with("...\""));
+        assert!(json_bytes(&[0xff; 3 * LONGEST_VALUE], LONGEST_VALUE).ends_with("...\""));
     }
 }

@@ -8,11 +8,18 @@ use howdah_http::{Fields, Scheme};
 use howdah_php::ScriptRun;
 use howdah_site::logged_path;
 
-use super::{RequestRecord, bytes_or_dash, escape, is_unread, request_line, time, user};
+use super::{
+    LineBuffer, RequestRecord, bytes_or_dash, escape, is_unread, request_line, time, user,
+};
 
 /// Adds a line. `port`: that of the listener in the configuration; 0 where that leaves it to the
 /// system.
-pub(super) fn line(out: &mut Vec<u8>, format: &LogFormat, record: &RequestRecord<'_>, port: u16) {
+pub(super) fn line(
+    out: &mut LineBuffer,
+    format: &LogFormat,
+    record: &RequestRecord<'_>,
+    port: u16,
+) {
     for part in format.parts() {
         match part {
             LogPart::Text(text) => out.extend_from_slice(text.as_bytes()),
@@ -27,7 +34,7 @@ pub(super) fn line(out: &mut Vec<u8>, format: &LogFormat, record: &RequestRecord
     out.push(b'\n');
 }
 
-fn add(out: &mut Vec<u8>, value: &LogValue, record: &RequestRecord<'_>, port: u16) {
+fn add(out: &mut LineBuffer, value: &LogValue, record: &RequestRecord<'_>, port: u16) {
     let (request, peer) = (record.request, record.peer);
     // Writing to memory cannot fail.
     let _ = match value {
@@ -128,7 +135,7 @@ fn query<'r>(record: &RequestRecord<'r>) -> Option<&'r [u8]> {
 }
 
 /// A variable of mod_ssl; `-` where the connection has none.
-fn tls(out: &mut Vec<u8>, name: &str, record: &RequestRecord<'_>) {
+fn tls(out: &mut LineBuffer, name: &str, record: &RequestRecord<'_>) {
     if name == "HTTPS" {
         let is_encrypted = record.request.scheme == Scheme::Https;
         return out.extend_from_slice(if is_encrypted { b"on" } else { b"off" });
@@ -150,7 +157,7 @@ pub(super) fn worker(record: &RequestRecord<'_>) -> Option<u64> {
 }
 
 /// A number; `-` where there is none.
-fn number(out: &mut Vec<u8>, number: Option<u64>) {
+fn number(out: &mut LineBuffer, number: Option<u64>) {
     match number {
         Some(number) => write!(out, "{number}").unwrap_or_default(),
         None => out.push(b'-'),
@@ -158,12 +165,12 @@ fn number(out: &mut Vec<u8>, number: Option<u64>) {
 }
 
 /// Text that a client may have chosen; `-` where there is none.
-fn known(out: &mut Vec<u8>, text: &[u8]) {
+fn known(out: &mut LineBuffer, text: &[u8]) {
     escape(out, if text.is_empty() { b"-" } else { text });
 }
 
 /// A value that may be empty; `-` where there is none.
-fn optional(out: &mut Vec<u8>, value: Option<&[u8]>) {
+fn optional(out: &mut LineBuffer, value: Option<&[u8]>) {
     escape(out, value.unwrap_or(b"-"));
 }
 
@@ -180,7 +187,7 @@ fn joined<'f>(fields: &'f Fields, name: &'f str) -> Option<Cow<'f, [u8]>> {
 }
 
 /// The media type has no parameters in Apache's log. Of several lines the first one counts.
-fn response_field(out: &mut Vec<u8>, name: &str, record: &RequestRecord<'_>) {
+fn response_field(out: &mut LineBuffer, name: &str, record: &RequestRecord<'_>) {
     let head = record.response.head;
     if name.eq_ignore_ascii_case("content-length") {
         let length = record.response.length.filter(|_| !head.status.forbids_content());

@@ -3,7 +3,7 @@ use howdah_php::ScriptRun;
 use super::*;
 
 fn lines(
-    format: impl Fn(&mut Vec<u8>, &RequestRecord<'_>),
+    format: impl Fn(&mut LineBuffer, &RequestRecord<'_>),
     request: &Request,
     sent: u64,
 ) -> String {
@@ -53,9 +53,9 @@ fn lines(
             persists: true,
         },
     };
-    let mut out = Vec::new();
+    let mut out = LineBuffer::default();
     format(&mut out, &record);
-    String::from_utf8(out).unwrap()
+    String::from_utf8(out.bytes).unwrap()
 }
 
 fn request() -> Request {
@@ -100,6 +100,22 @@ fn no_value_of_a_client_makes_a_long_line() {
     assert_eq!(own("%{X-Long}i"), format!("{}\n", "b".repeat(LONGEST_VALUE)));
     let many = own("%{X-Many}i");
     assert!(many.ends_with("...\n") && many.len() < LONGEST_VALUE + 20, "{}", many.len());
+}
+
+#[test]
+fn many_long_values_of_a_client_make_no_long_line() {
+    let mut request = request();
+    let long = b"\xff".repeat(60_000);
+    request.target = [b"/", &long[..]].concat();
+    request.authority.clone_from(&long);
+    request.fields = Fields::new();
+    request.fields.push(b"Referer", &long);
+    request.fields.push(b"User-Agent", &long);
+    let line = lines(combined, &request, 12);
+    assert!(line.ends_with("...\"\n") && line.len() < 17 * 1024, "{}", line.len());
+    let line = lines(json::line, &request, 12);
+    assert!(serde_json::from_str::<serde_json::Value>(&line).is_ok(), "{line}");
+    assert!(line.len() < 18 * 1024, "{}", line.len());
 }
 
 #[test]
