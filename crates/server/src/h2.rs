@@ -5,8 +5,6 @@
 //! connection   one task: accepts requests, ends the connection
 //! wire         the transport, as the crate reads and writes it: counts frames, collects output
 //! tasks        one for each request that is served, used again for the next ones
-//! job_tasks    tasks that are used again, and run in the turn of their connection
-//! turn_waker   the waker of the connection's task, silent while the connection runs others
 //! stream       a request's stream, served by `streams`
 //! sink         the response's content (body::Sink)
 //! settings     the limits of a connection
@@ -21,7 +19,6 @@
 
 mod connection;
 mod counted_limits;
-mod job_tasks;
 mod outbox;
 mod settings;
 mod shared;
@@ -29,7 +26,6 @@ mod sink;
 mod spare_buffers;
 mod stream;
 mod tasks;
-mod turn_waker;
 mod wire;
 
 pub(crate) use self::connection::{run, serve};

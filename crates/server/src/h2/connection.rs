@@ -7,15 +7,13 @@
 //!                 │            GOAWAY twice (RFC 9113 §6.8), then its last streams
 //!                 └── nothing for keep_alive_timeout: GOAWAY, closed
 //! ```
-//! The task reads and answers frames. Each request has a task of its own on the same thread, which
-//! the connection runs by itself as far as the request need not wait.
+//! The task reads and answers frames. Each request has a task of its own on the same thread.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use ::h2::server::SendResponse;
@@ -23,12 +21,10 @@ use ::h2::{Reason, RecvStream};
 use howdah_http::h2::{ExceededLimit, Refusals};
 
 use super::counted_limits::LIBRARY;
-use super::job_tasks::TurnTime;
 use super::outbox::OutboxChunk;
 use super::settings::{builder, limits};
 use super::shared::H2Shared;
 use super::tasks::{self, RequestJob};
-use super::turn_waker::TurnWaker;
 use super::wire::{H2Wire, H2WireEnd, LINGER};
 use crate::front::FrontThread;
 use crate::net::{ConnectionError, DeadlineWatch, Peer, TimedTransport, Transport, task_waker};
@@ -44,9 +40,6 @@ struct H2Connection<T> {
     wire: Rc<RefCell<H2Wire<T>>>,
     watch: Rc<DeadlineWatch>,
     shared: Rc<H2Shared>,
-    waker: Arc<TurnWaker>,
-    /// The time that requests have had in the present turn.
-    time: TurnTime,
     served: u64,
     /// Requests that were refused because the connection drains, or the client has too many open,
     /// until their refusals are sent.
@@ -101,9 +94,7 @@ pub(crate) async fn serve<T: Transport>(
 ) {
     let watch = Rc::clone(&timed.watch);
     let wire = Rc::new(RefCell::new(H2Wire::new(timed, received, limits(&thread.config().http2))));
-    let turn = TurnWaker::new(task_waker().await);
-    let waker = Waker::from(Arc::clone(&turn));
-    let shared = Rc::new(H2Shared::new(&thread, peer, waker.clone()));
+    let shared = Rc::new(H2Shared::new(&thread, peer, task_waker().await));
     if !shared.open.count_connection(&thread, &watch) {
         thread.counters().count_limit("http2", "client_memory");
         return shared.say(&format!("HTTP/2 connection closed: {TOO_MUCH}"));
@@ -116,8 +107,6 @@ pub(crate) async fn serve<T: Transport>(
         wire,
         watch,
         shared: Rc::clone(&shared),
-        waker: turn,
-        time: TurnTime::default(),
         served: 0,
         own_refusals: 0,
         has_mistake: false,
@@ -132,7 +121,7 @@ pub(crate) async fn serve<T: Transport>(
         {
             connection.drain();
         }
-        connection.poll(&mut Context::from_waker(&waker))
+        connection.poll(context)
     })
     .await;
     connection.report_end(result);
@@ -180,7 +169,6 @@ impl<T: Transport> H2Connection<T> {
     /// connection has ended.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ::h2::Error>> {
         self.wire.borrow_mut().begin_turn();
-        self.time = TurnTime::default();
         loop {
             let accepted = self.frames.poll_accept(context);
             self.note_updates();
@@ -321,16 +309,14 @@ impl<T: Transport> H2Connection<T> {
         if self.served == self.shared.thread.config().limits.keep_alive_requests {
             self.drain();
         }
-        let job = RequestJob {
+        tasks::begin(RequestJob {
             shared: Rc::clone(&self.shared),
             request,
             respond,
             is_early: self.wire.borrow().is_early(),
             arriving: self.shared.thread.arriving(),
             open,
-        };
-        // The connection looks at the response next.
-        self.waker.silently(|| tasks::begin(job, &mut self.time));
+        });
     }
 
     /// Refuses a request of a client that has as many open as it may have.

@@ -4,13 +4,14 @@
 //! its request takes the next one of any connection of its thread.
 
 use std::cell::RefCell;
+use std::future::poll_fn;
 use std::rc::{Rc, Weak};
+use std::task::{Context, Poll, Waker};
 
 use ::h2::RecvStream;
 use ::h2::server::SendResponse;
 use http::Request;
 
-use super::job_tasks::{JobTask, TurnTime};
 use super::outbox::OutboxChunk;
 use super::shared::H2Shared;
 use super::stream;
@@ -28,25 +29,33 @@ pub(super) struct RequestJob {
     pub(super) open: OpenRequest,
 }
 
+/// The place where a task without a request gets the next one.
+#[derive(Default)]
+struct TaskSeat {
+    job: RefCell<Option<RequestJob>>,
+    waker: RefCell<Option<Waker>>,
+}
+
 /// Tasks of a thread that wait for a request. Further ones end.
 const MOST_WAITING: usize = 64;
 
 thread_local! {
-    /// The tasks that wait for a request.
-    static WAITING: RefCell<Vec<Weak<JobTask<RequestJob>>>> = const { RefCell::new(Vec::new()) };
+    /// The seats of the tasks that wait. A seat ends with its task.
+    static WAITING: RefCell<Vec<Weak<TaskSeat>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Hands the request to a task, which serves it: to one that waits, and serves it at once as far as
-/// the turn has `time`, or to a new one.
-pub(super) fn begin(job: RequestJob, time: &mut TurnTime) {
+/// Hands the request to a task, which serves it.
+pub(super) fn begin(job: RequestJob) {
     let waiting = WAITING.with_borrow_mut(Vec::pop);
-    match waiting.and_then(|task| task.upgrade()) {
-        Some(task) => task.give(job, time),
-        None => JobTask::spawn(job, run),
+    match waiting.and_then(|seat| seat.upgrade()) {
+        Some(seat) => seat.give(job),
+        // In a box: the runtime moves a task when it begins and when it ends.
+        None => drop(tokio::task::spawn_local(Box::pin(run(job)))),
     }
 }
 
-async fn run(task: Weak<JobTask<RequestJob>>) {
+async fn run(mut job: RequestJob) {
+    let seat = Rc::new(TaskSeat::default());
     loop {
         let RequestJob {
             shared,
@@ -55,19 +64,37 @@ async fn run(task: Weak<JobTask<RequestJob>>) {
             is_early,
             arriving,
             open,
-        } = JobTask::next(&task).await;
+        } = job;
         stream::serve(&shared, (request, arriving), respond, is_early).await;
         open.end_unsent();
         drop(shared);
         let waits = WAITING.with_borrow_mut(|waiting| {
             let has_room = waiting.len() < MOST_WAITING;
             if has_room {
-                waiting.push(Weak::clone(&task));
+                waiting.push(Rc::downgrade(&seat));
             }
             has_room
         });
         if !waits {
             return;
+        }
+        job = poll_fn(|context| seat.poll_job(context)).await;
+    }
+}
+
+impl TaskSeat {
+    fn give(&self, job: RequestJob) {
+        *self.job.borrow_mut() = Some(job);
+        self.waker.borrow().iter().for_each(Waker::wake_by_ref);
+    }
+
+    fn poll_job(&self, context: &Context<'_>) -> Poll<RequestJob> {
+        match self.job.borrow_mut().take() {
+            Some(job) => Poll::Ready(job),
+            None => {
+                self.waker.borrow_mut().get_or_insert_with(|| context.waker().clone());
+                Poll::Pending
+            }
         }
     }
 }
