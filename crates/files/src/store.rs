@@ -70,9 +70,10 @@ pub struct StoreFigures {
     pub most_watched: usize,
     /// Times that a folder was not watched because its site, or the store, has as many as it may.
     pub unwatched: u64,
-    /// Files of this thread that are watched for writes while they are sent, and times that one was
-    /// not because its site, or the thread, has as many as it may.
-    pub sent: (usize, u64),
+    /// Files of this thread that are watched for writes while they are sent.
+    pub watched_files: usize,
+    /// Times that one was not, because its site, or the thread, has as many as it may.
+    pub unwatched_files: u64,
     /// Entries that merged rules have copied.
     pub copies: usize,
     /// Look-ups of a path. A path is looked up once for a request.
@@ -293,6 +294,7 @@ impl FileStore {
 
     /// Returns the contents and counters of the store, for the metrics.
     pub fn figures(&self) -> StoreFigures {
+        let (watched_files, unwatched_files) = write_watch::figures();
         StoreFigures {
             entries: self.entries.len(),
             memory: self.entries.memory(),
@@ -301,7 +303,8 @@ impl FileStore {
             watched: self.folders.watched(),
             most_watched: self.limits.folders,
             unwatched: self.folders.unwatched(),
-            sent: write_watch::figures(),
+            watched_files,
+            unwatched_files,
             copies: self.copies.sum(),
             ..self.figures
         }

@@ -345,7 +345,7 @@ impl<T: Transport> H1Connection<T> {
         let mut held = thread.held_memory(&peer);
         // It is there as it was received and as data.
         let request = &work.request;
-        if !held.hold_head(2 * (request.fields.length() + request.target.len())) {
+        if !held.hold_many(2 * (request.fields.length() + request.target.len())) {
             return Box::pin(self.refuse(work, NO_MEMORY_FOR_HEAD)).await;
         }
         let arrival = Arrival::now(&thread);
@@ -387,7 +387,7 @@ impl<T: Transport> H1Connection<T> {
         // The head is there as data and as it is sent.
         let head = 2 * response.head.get().fields.length();
         let (outcome, after) = match response.tunnel.take() {
-            _ if !held.hold_head(held.bytes() + head) => {
+            _ if !held.hold_many(held.bytes() + head) => {
                 (self.last_outcome(0, 0, Err(PumpError::Memory)), AfterResponse::Close)
             }
             None => self.send(work, site, &mut response, wants_to_persist).await,

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Buf;
 
-use super::spare_buffers::{CHUNKS, SpareBuffers};
+use super::spare_buffers::CHUNKS;
 use crate::streams::SinkPlace;
 
 /// Bytes of content that a sink hands over at a time: a frame as every client takes it.
@@ -136,18 +136,6 @@ impl H2Outbox {
     /// The number of chunks that have left the crate. While it stays the same, nothing moves.
     pub(super) fn moved(&self) -> u64 {
         self.moved.get()
-    }
-
-    /// Returns a buffer of `length` bytes for a chunk.
-    pub(super) fn buffer(length: usize) -> Vec<u8> {
-        let mut buffer = H2Outbox::empty_buffer();
-        buffer.resize(length, 0);
-        buffer
-    }
-
-    /// Returns an empty buffer for a chunk, which may have some memory.
-    pub(super) fn empty_buffer() -> Vec<u8> {
-        CHUNKS.with_borrow_mut(SpareBuffers::take)
     }
 
     /// Makes a chunk of `bytes`, which the crate holds from now on, for a stream with these chunks.

@@ -8,6 +8,7 @@ use ::h2::{Reason, SendStream};
 
 use super::outbox::{CHUNK, H2Outbox, OutboxChunk, StreamChunks};
 use super::shared::H2Shared;
+use super::spare_buffers::{CHUNKS, SpareBuffers};
 use crate::body;
 use crate::net::{ConnectionError, ContentPiece, SendError};
 use crate::streams::{
@@ -144,7 +145,7 @@ impl body::Sink for H2Sink<'_> {
         if stream.capacity() < content.len() {
             return false;
         }
-        let mut bytes = H2Outbox::empty_buffer();
+        let mut bytes = CHUNKS.with_borrow_mut(SpareBuffers::take);
         bytes.extend_from_slice(content);
         // A stream that is broken is found so at its end.
         self.hand_over(bytes, true).is_ok()
@@ -166,7 +167,8 @@ impl body::Sink for H2Sink<'_> {
         }
         let wanted = usize::try_from(all).map_or(CHUNK, |all| all.min(CHUNK));
         let room = ready!(self.poll_window(wanted, context))?;
-        let mut bytes = H2Outbox::buffer(room);
+        let mut bytes = CHUNKS.with_borrow_mut(SpareBuffers::take);
+        bytes.resize(room, 0);
         let count = piece.read(&mut bytes).map_err(SendError::of_reading)?;
         bytes.truncate(count);
         self.pace.take(count);

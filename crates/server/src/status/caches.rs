@@ -90,8 +90,8 @@ impl FileCacheUse {
             sum.watched += figures.watched as u64;
             sum.watched_limit += figures.most_watched as u64;
             sum.unwatched += figures.unwatched;
-            sum.watched_files += figures.sent.0 as u64;
-            sum.unwatched_files += figures.sent.1;
+            sum.watched_files += figures.watched_files as u64;
+            sum.unwatched_files += figures.unwatched_files;
             sum.lookups += figures.lookups;
             sum.loads += figures.loads;
             sum.checks += figures.checks;

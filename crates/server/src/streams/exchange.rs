@@ -38,7 +38,7 @@ pub(crate) async fn serve<S: Stream>(
     // A head can be a thousand times as long as the bytes that brought it (HPACK, QPACK).
     let mut held = thread.held_memory(&exchange.peer);
     let length = work.request.fields.length() + work.request.target.len();
-    if !held.hold_head(length) {
+    if !held.hold_many(length) {
         exchange.give_up(&mut work);
         return thread.give_back(work);
     }
@@ -207,7 +207,7 @@ impl<S: Stream> StreamExchange<'_, S> {
         let alternative = self.peer.tls.as_ref().and_then(|tls| tls.alternative(request));
         let date = thread.date();
         let mut held_head = thread.held_memory(&self.peer);
-        if !held_head.hold_head(response.head.get().fields.length()) {
+        if !held_head.hold_many(response.head.get().fields.length()) {
             self.stream.abandon();
             return self.outcome(0, Err(PumpError::Memory));
         }

@@ -148,7 +148,7 @@ async fn perform(
     };
     // A client that reads nothing leaves the certificates in memory. A proxy has many clients.
     let mut held = thread.held_memory(peer);
-    if !peer.is_proxy && !held.hold_head(longest_chain(thread, site)) {
+    if !peer.is_proxy && !held.hold_many(longest_chain(thread, site)) {
         let _ = socket.try_write(&INTERNAL_ERROR);
         return Err(HandshakeFailure::Memory);
     }

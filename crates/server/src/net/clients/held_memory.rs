@@ -14,10 +14,10 @@ use super::Clients;
 /// or not compressed, and requests with large heads are given up earlier. They lose nothing else.
 const ACCOUNTS: usize = 4096;
 
-/// Bytes of a head that are not counted. Nearly all heads are smaller.
-const SMALL_HEAD: usize = 4096;
-/// Bytes of an account in which heads count.
-const LEAST_FOR_HEADS: usize = 1 << 20;
+/// Bytes of a head, or of a handshake's certificates, that are not counted. Nearly all have fewer.
+const FEW: usize = 4096;
+/// Bytes of an account in which these count.
+const LEAST_ACCOUNT: usize = 1 << 20;
 
 /// A request whose head has no room in its client's account.
 pub(crate) const NO_MEMORY_FOR_HEAD: Refusal = Refusal {
@@ -54,10 +54,10 @@ impl<'c> HeldMemory<'c> {
         is_counted
     }
 
-    /// Counts the bytes of a head, as [`hold`](HeldMemory::hold) does. Small heads are not counted,
-    /// and none where accounts are so small that one head could fill them.
-    pub(crate) fn hold_head(&mut self, bytes: usize) -> bool {
-        !self.clients.counts_head(bytes) || self.hold(bytes)
+    /// Counts the bytes of a head, or of certificates, as [`hold`](HeldMemory::hold) does, if they
+    /// are many. None are counted where accounts are so small that one head could fill them.
+    pub(crate) fn hold_many(&mut self, bytes: usize) -> bool {
+        !self.clients.are_many(bytes) || self.hold(bytes)
     }
 }
 
@@ -147,10 +147,10 @@ impl ArrivingHead {
         }
     }
 
-    /// Counts `bytes` like [`HeldMemory::hold_head`]. A head that is small again is not counted any
+    /// Counts `bytes` like [`HeldMemory::hold_many`]. A head that is small again is not counted any
     /// more.
     pub(crate) fn hold(&mut self, bytes: usize) -> bool {
-        let counted = if self.clients.counts_head(bytes) { bytes } else { 0 };
+        let counted = if self.clients.are_many(bytes) { bytes } else { 0 };
         let is_counted = self.clients.hold(self.client, self.bytes, counted);
         if is_counted {
             self.bytes = counted;
@@ -169,9 +169,9 @@ impl Clients {
     /// The number of accounts.
     pub(crate) const ACCOUNTS: usize = ACCOUNTS;
 
-    /// Returns whether a head of that many bytes is counted.
-    fn counts_head(&self, bytes: usize) -> bool {
-        bytes > SMALL_HEAD && self.most_held >= LEAST_FOR_HEADS
+    /// Returns whether the bytes of a head, or of certificates, are counted.
+    fn are_many(&self, bytes: usize) -> bool {
+        bytes > FEW && self.most_held >= LEAST_ACCOUNT
     }
 
     /// Counts `bytes` like [`HeldMemory::hold`], for a holder that keeps its count, `former`, by
@@ -245,11 +245,11 @@ mod tests {
             let clients = Clients::new(&Config::parse(&text, "test.toml").expect("it is right"));
             let head = || HeldMemory::of(&clients, "192.0.2.1".parse().expect("an address"));
             let (mut one, mut two) = (head(), head());
-            assert!(one.hold_head(600 << 10), "{memory}");
-            assert_eq!(two.hold_head(600 << 10), !is_counted, "{memory}");
-            assert!(two.hold_head(SMALL_HEAD), "{memory}");
+            assert!(one.hold_many(600 << 10), "{memory}");
+            assert_eq!(two.hold_many(600 << 10), !is_counted, "{memory}");
+            assert!(two.hold_many(FEW), "{memory}");
             drop(one);
-            assert!(two.hold_head(600 << 10), "{memory}");
+            assert!(two.hold_many(600 << 10), "{memory}");
         }
     }
 }

@@ -3,7 +3,8 @@
 
 use howdah_http::Status;
 
-/// Places of statuses among a site's counters.
+/// Places of statuses among a site's counters. The counters of a former program go on in those of
+/// the next one: a place that was added would move those behind it.
 pub(super) const CODE_COUNT: usize = 500;
 /// The status of the first place.
 const FIRST: u16 = 100;
